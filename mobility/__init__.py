@@ -1,0 +1,1 @@
+"""Terrain, trajectories, movement models and routing. Knows no radio and no learning."""

@@ -1,0 +1,99 @@
+"""The shortest way round what stops movement: A* over the corners that see each other."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+class Router:
+    """Finds shortest ways for a point that keeps `clearance_m` from the walls.
+
+    The corners of the way lie `clearance_m` off the walls and no leg comes closer than half of it, so ways are
+    longer than the ideal ones by some centimetres and rounding never leads into a wall.
+    """
+
+    def __init__(self, walls: shapely.Geometry, ground: shapely.Polygon, clearance_m: float) -> None:
+        self._core = walls.buffer(clearance_m / 2, join_style="mitre")
+        shapely.prepare(self._core)
+        corners = _convex_corners(walls.buffer(clearance_m, join_style="mitre"))
+        inside = shapely.intersects_xy(ground, corners[:, 0], corners[:, 1])
+        free = ~shapely.intersects_xy(self._core, corners[:, 0], corners[:, 1])
+        self.corners: FloatArray = corners[inside & free]
+        self._seen: dict[int, tuple[IntArray, FloatArray]] = {}
+
+    def clear(self, start: FloatArray, end: FloatArray) -> BoolArray:
+        """Whether each straight way from start [m,2] to end [m,2] keeps off the walls."""
+        if self._core.is_empty:
+            return np.ones(len(start), dtype=bool)
+        return ~shapely.intersects(self._core, shapely.linestrings(np.stack([start, end], axis=1)))
+
+    def route(self, start: FloatArray, goal: FloatArray) -> FloatArray:
+        """The shortest way [k,2] between two places of the same open area."""
+        if self.clear(start[None], goal[None])[0]:
+            return np.stack([start, goal])
+        count = len(self.corners)
+        to_goal = np.hypot(*(self.corners - goal).T)
+        sees_goal = self.clear(self.corners, np.broadcast_to(goal, (count, 2)))
+        best = np.full(count + 1, np.inf)  # the goal is node `count`
+        came_from = np.full(count + 1, -1)
+        first, lengths = self._visible(start)
+        best[first] = lengths
+        queue = [(best[v] + to_goal[v], int(v)) for v in first]
+        heapq.heapify(queue)
+        done = np.zeros(count + 1, dtype=bool)
+        while queue:
+            _, node = heapq.heappop(queue)
+            if node == count:
+                return self._trace(came_from, start, goal)
+            if done[node]:
+                continue
+            done[node] = True
+            if sees_goal[node] and best[node] + to_goal[node] < best[count]:
+                best[count] = best[node] + to_goal[node]
+                came_from[count] = node
+                heapq.heappush(queue, (best[count], count))
+            following, lengths = self._visible_from_corner(node)
+            total = best[node] + lengths
+            for v, length in zip(following[total < best[following]], total[total < best[following]], strict=True):
+                best[v] = length
+                came_from[v] = node
+                heapq.heappush(queue, (length + to_goal[v], int(v)))
+        raise ValueError(f"no way from {start} to {goal}")
+
+    def _visible(self, place: FloatArray) -> tuple[IntArray, FloatArray]:
+        seen = np.flatnonzero(self.clear(np.broadcast_to(place, self.corners.shape), self.corners))
+        return seen, np.hypot(*(self.corners[seen] - place).T)
+
+    def _visible_from_corner(self, node: int) -> tuple[IntArray, FloatArray]:
+        if node not in self._seen:
+            self._seen[node] = self._visible(self.corners[node])
+        return self._seen[node]
+
+    def _trace(self, came_from: IntArray, start: FloatArray, goal: FloatArray) -> FloatArray:
+        nodes = []
+        node = int(came_from[len(self.corners)])
+        while node >= 0:
+            nodes.append(node)
+            node = int(came_from[node])
+        return np.concatenate([start[None], self.corners[nodes[::-1]], goal[None]])
+
+
+def _convex_corners(geometry: shapely.Geometry) -> FloatArray:
+    """The corners [k,2] of polygons at which a shortest way can bend: those that point outwards."""
+    found = [np.empty((0, 2))]
+    for polygon in shapely.get_parts(shapely.orient_polygons(geometry)):
+        if not isinstance(polygon, shapely.Polygon):
+            continue
+        for ring in [polygon.exterior, *polygon.interiors]:
+            points = shapely.get_coordinates(ring)[:-1]
+            before, after = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
+            found.append(points[before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0] > 0])
+    return np.concatenate(found)

@@ -1,0 +1,197 @@
+"""The ground: a rectangle in metres with obstacles and surfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from mobility.routing import Router
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+# Nobody comes closer than this to what stops movement. It keeps every place off the walls, so that rounding
+# can never put a driver inside one; gaps narrower than twice this are closed.
+CLEARANCE_M = 0.01
+
+PLACE_TRIES = 64  # proposals for one random place before settling for the border of the open ground
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A polygon that may stop movement and may weaken radio."""
+
+    polygon: shapely.Polygon
+    stops_movement: bool = True
+    radio_loss_db: float = 0.0  # taken once from every ray that crosses it
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """A polygon on which everyone moves `speed_factor` times as fast; the last one listed lies on top."""
+
+    polygon: shapely.Polygon
+    speed_factor: float
+    name: str = ""
+
+
+class Terrain:
+    """A rectangle from (0, 0) to `size_m`; says where one can stand, walk and drive, and what a ray loses."""
+
+    def __init__(
+        self,
+        size_m: tuple[float, float],
+        obstacles: Sequence[Obstacle] = (),
+        surfaces: Sequence[Surface] = (),
+    ) -> None:
+        self.size_m = size_m
+        self.obstacles = tuple(obstacles)
+        self.surfaces = tuple(surfaces)
+        ground = shapely.box(0.0, 0.0, *size_m)
+        walls = shapely.union_all([o.polygon for o in self.obstacles if o.stops_movement])
+        open_ground = ground.difference(walls.buffer(CLEARANCE_M, join_style="mitre"))
+        # The connected open areas, largest first: one cannot move from one to another.
+        self.areas = sorted(_polygons(open_ground), key=lambda area: -area.area)
+        for area in self.areas:
+            shapely.prepare(area)
+        self.router = Router(walls, ground, CLEARANCE_M)
+        screens = [o for o in self.obstacles if o.radio_loss_db > 0]
+        self._screens = [np.asarray(shapely.get_coordinates(o.polygon)) for o in screens]
+        self._screen_loss_db = np.array([o.radio_loss_db for o in screens])
+        self._screen_tree = shapely.STRtree([o.polygon for o in screens])
+
+    # --- where one can stand -------------------------------------------------------------------------------
+
+    def area_of(self, xy: FloatArray) -> IntArray:
+        """The open area each place [m,2] lies in; -1 for a place inside an obstacle or off the terrain."""
+        found = np.full(len(xy), -1, dtype=np.int64)
+        for index, area in enumerate(self.areas):
+            left = np.flatnonzero(found < 0)
+            if not left.size:
+                break
+            found[left[shapely.intersects_xy(area, xy[left, 0], xy[left, 1])]] = index
+        return found
+
+    def nearest_open(self, xy: FloatArray, area: int = 0) -> FloatArray:
+        """The place in the open area nearest to xy [2]."""
+        line = shapely.shortest_line(self.areas[area], shapely.Point(*xy))
+        return shapely.get_coordinates(line)[0]
+
+    def nearest_area(self, xy: FloatArray) -> int:
+        """The open area nearest to xy [2]."""
+        return int(np.argmin(shapely.distance(shapely.Point(*xy), self.areas)))
+
+    def open_places(self, count: int, propose: Callable[[IntArray, int], FloatArray]) -> FloatArray:
+        """Places [count,2] in the largest open area: the first open ones of `propose(rows, attempt)` [len(rows),2]."""
+        places = np.empty((count, 2))
+        left = np.arange(count)
+        for attempt in range(PLACE_TRIES):
+            places[left] = propose(left, attempt)
+            left = left[self.area_of(places[left]) != 0]
+            if not left.size:
+                return places
+        for i in left:  # hardly any open ground there: settle for its border
+            places[i] = self.nearest_open(places[i])
+        return places
+
+    # --- where one can go ----------------------------------------------------------------------------------
+
+    def clear(self, start: FloatArray, end: FloatArray) -> BoolArray:
+        """Whether the straight ways between places [m,2] and [m,2] are free of what stops movement."""
+        return self.router.clear(start, end)
+
+    def route(self, start: FloatArray, goal: FloatArray) -> FloatArray:
+        """The shortest way [k,2] from an open place to the goal, or to the place nearest it that can be reached."""
+        if self.router.clear(start[None], goal[None])[0] and self._inside(goal):
+            return np.stack([start, goal])
+        area = int(self.area_of(start[None])[0])
+        if area < 0:  # stopped within the clearance of a wall: step back first
+            area = self.nearest_area(start)
+            open_start = self.nearest_open(start, area)
+            return np.concatenate([start[None], self.route(open_start, goal)])
+        if self.area_of(goal[None])[0] != area:
+            goal = self.nearest_open(goal, area)
+        return self.router.route(start, goal)
+
+    def timed_route(self, route: FloatArray, speed_mps: float) -> tuple[FloatArray, FloatArray]:
+        """Seconds since departure [k] and places [k,2] along a route, slower or faster on the surfaces."""
+        if self.surfaces:
+            route, factors = self._split_at_surfaces(route)
+        else:
+            factors = np.ones(len(route) - 1)
+        lengths = np.hypot(*np.diff(route, axis=0).T)
+        return np.concatenate([[0.0], np.cumsum(lengths / (speed_mps * factors))]), route
+
+    def _inside(self, xy: FloatArray) -> bool:
+        return bool(0 <= xy[0] <= self.size_m[0] and 0 <= xy[1] <= self.size_m[1])
+
+    def _split_at_surfaces(self, route: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The route with a point wherever the surface changes, and the speed factor of each of its legs."""
+        points, factors = [route[0]], []
+        for a, b in zip(route[:-1], route[1:], strict=True):
+            line = shapely.LineString([a, b])
+            cuts = [0.0, 1.0]
+            for surface in self.surfaces:
+                meets = shapely.get_coordinates(surface.polygon.boundary.intersection(line))
+                if len(meets):
+                    cuts.extend(np.hypot(*(meets - a).T) / line.length)
+            shares = np.unique(np.clip(cuts, 0.0, 1.0))
+            for s0, s1 in zip(shares[:-1], shares[1:], strict=True):
+                middle = a + (b - a) * (s0 + s1) / 2
+                points.append(b if s1 == 1.0 else a + (b - a) * s1)
+                factors.append(self._speed_factor(middle))
+        return np.array(points), np.array(factors)
+
+    def _speed_factor(self, xy: FloatArray) -> float:
+        for surface in reversed(self.surfaces):
+            if shapely.contains_xy(surface.polygon, *xy):
+                return surface.speed_factor
+        return 1.0
+
+    # --- what a ray loses ----------------------------------------------------------------------------------
+
+    def radio_loss_db(self, start: FloatArray, ends: FloatArray) -> FloatArray:
+        """Loss [m] in dB of the rays from start ([2] or [m,2]) to ends [m,2]: the sum over the obstacles crossed."""
+        loss = np.zeros(len(ends))
+        if len(self._screens) and len(ends):
+            rays = shapely.linestrings(np.stack([np.broadcast_to(start, ends.shape), ends], axis=1))
+            ray, screen = self._screen_tree.query(rays, predicate="intersects")
+            np.add.at(loss, ray, self._screen_loss_db[screen])
+        return loss
+
+    def loss_changes(self, eye: FloatArray, start: FloatArray, end: FloatArray) -> FloatArray:
+        """Shares of the way start→end, in (0,1), where what stands between it and a fixed eye may change.
+
+        The view changes only where the ray from the eye passes a corner of an obstacle or the walker crosses
+        one of its edges; the loss is constant in between.
+        """
+        if not len(self._screens):
+            return np.empty(0)
+        swept = shapely.MultiPoint(np.stack([eye, start, end])).convex_hull
+        shares = [np.empty(0)]
+        way = end - start
+        for screen in self._screen_tree.query(swept):
+            corners = self._screens[screen]
+            shares.append(_crossing_shares(start, way, eye, corners - eye))
+            shares.append(_crossing_shares(start, way, corners[:-1], np.diff(corners, axis=0)))
+        found = np.concatenate(shares)
+        return np.unique(found[(found > 0) & (found < 1)])
+
+
+def _crossing_shares(start: FloatArray, way: FloatArray, origins: FloatArray, directions: FloatArray) -> FloatArray:
+    """Shares s where start + s·way meets the lines origins + u·directions; parallel lines give none."""
+    cross = way[0] * directions[:, 1] - way[1] * directions[:, 0]
+    offset = origins - start
+    ahead = offset[..., 0] * directions[:, 1] - offset[..., 1] * directions[:, 0]
+    usable = cross != 0
+    return ahead[usable] / cross[usable]
+
+
+def _polygons(geometry: shapely.Geometry) -> list[shapely.Polygon]:
+    return [part for part in shapely.get_parts(geometry) if isinstance(part, shapely.Polygon)]

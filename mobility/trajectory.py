@@ -1,0 +1,167 @@
+"""Where every client is at any time: piecewise-linear trajectories, extended when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobility.movement import FloatArray, IntArray, Movement, Waypoints
+
+
+class Trajectories:
+    """The leg each client is on, and the waypoints known beyond it; all clients are looked up at once.
+
+    Time never goes back in `positions`. `log` receives every waypoint as it is passed, so that what it got is
+    a complete trace of the movement.
+    """
+
+    def __init__(self, movement: Movement, log: Callable[[Waypoints], None] | None = None) -> None:
+        self._movement = movement
+        self._log = log or (lambda waypoints: None)
+        self._from = np.array(movement.start(), dtype=float)
+        n = len(self._from)
+        self._to = self._from.copy()
+        self._leave = np.zeros(n)
+        self._arrive = np.full(n, np.inf) if movement.still else np.zeros(n)
+        # Waypoints beyond the leg: a queue per client, those of client i in [i, first[i]:last[i]].
+        self._queue_t = np.empty((n, 4))
+        self._queue_xy = np.empty((n, 4, 2))
+        self._first = np.zeros(n, dtype=np.int64)
+        self._last = np.zeros(n, dtype=np.int64)
+        self._log(Waypoints(np.arange(n), np.zeros(n), self._from))
+
+    def __len__(self) -> int:
+        return len(self._from)
+
+    @property
+    def still(self) -> bool:
+        return self._movement.still
+
+    def positions(self, t: float) -> FloatArray:
+        """Places [n,2] at time t, which must not lie before an earlier call's."""
+        if self.still:
+            return self._from
+        self._advance(t)
+        span = self._arrive - self._leave
+        share = np.clip((t - self._leave) / np.where(span > 0, span, 1.0), 0.0, 1.0)
+        return self._from + share[:, None] * (self._to - self._from)
+
+    def path(self, client: int, until: float) -> tuple[FloatArray, FloatArray]:
+        """Times [k] and places [k,2] of a client's waypoints from its present leg to beyond `until`."""
+        if self.still:
+            return np.array([0.0, np.inf]), self._from[[client, client]]
+        while self._end_of(client) <= until:
+            self._extend(np.array([client]))
+        ahead = slice(self._first[client], self._last[client])
+        times = np.concatenate([[self._leave[client], self._arrive[client]], self._queue_t[client, ahead]])
+        places = np.concatenate(
+            [self._from[client][None], self._to[client][None], self._queue_xy[client, ahead]]
+        )
+        return times, places
+
+    def after_visit(self, visit: int, t: float) -> bool:
+        """Let the movement model place everyone anew after a visit; whether it did."""
+        places = self._movement.after_visit(visit)
+        if places is None:
+            return False
+        n = len(self)
+        for xy in (self._from, places):  # two waypoints at one time: a jump
+            self._log(Waypoints(np.arange(n), np.full(n, t), xy))
+        self._from, self._to = places.copy(), places.copy()
+        return True
+
+    def finish(self, t: float) -> None:
+        """Log where everyone is at the end."""
+        self._log(Waypoints(np.arange(len(self)), np.full(len(self), t), self.positions(t)))
+
+    def _end_of(self, client: int) -> float:
+        last = self._last[client]
+        return float(self._queue_t[client, last - 1] if last > self._first[client] else self._arrive[client])
+
+    def _advance(self, t: float) -> None:
+        """Put every client on the leg that holds time t."""
+        late = np.flatnonzero(self._arrive < t)
+        while late.size:
+            empty = late[self._first[late] == self._last[late]]
+            if empty.size:
+                self._extend(empty)
+            self._log(Waypoints(late, self._arrive[late], self._to[late]))
+            self._leave[late] = self._arrive[late]
+            self._from[late] = self._to[late]
+            self._arrive[late] = self._queue_t[late, self._first[late]]
+            self._to[late] = self._queue_xy[late, self._first[late]]
+            self._first[late] += 1
+            late = late[self._arrive[late] < t]
+
+    def _extend(self, clients: IntArray) -> None:
+        """Ask the movement model for what follows the last waypoints known, and queue it."""
+        has_queue = self._last[clients] > self._first[clients]
+        newest = np.maximum(self._last[clients] - 1, 0)
+        t = np.where(has_queue, self._queue_t[clients, newest], self._arrive[clients])
+        xy = np.where(has_queue[:, None], self._queue_xy[clients, newest], self._to[clients])
+        self._append(self._movement.extend(clients, t, xy))
+
+    def _append(self, new: Waypoints) -> None:
+        order = np.argsort(new.client, kind="stable")
+        client, start, count = np.unique(new.client[order], return_index=True, return_counts=True)
+        done = client[self._first[client] == self._last[client]]
+        self._first[done] = self._last[done] = 0  # an empty queue starts again at the front
+        self._make_room(int((self._last[client] + count).max()))
+        nth = np.arange(len(order)) - np.repeat(start, count)  # which of its client's new waypoints
+        row, slot = np.repeat(client, count), np.repeat(self._last[client], count) + nth
+        self._queue_t[row, slot] = new.t[order]
+        self._queue_xy[row, slot] = new.xy[order]
+        self._last[client] += count
+
+    def _make_room(self, slots: int) -> None:
+        have = self._queue_t.shape[1]
+        if slots > have:
+            more = max(slots, 2 * have) - have
+            self._queue_t = np.pad(self._queue_t, ((0, 0), (0, more)))
+            self._queue_xy = np.pad(self._queue_xy, ((0, 0), (0, more), (0, 0)))
+
+
+Times = NDArray[np.float64]
+
+
+def first_within(
+    t_a: Times, a: FloatArray, t_b: Times, b: FloatArray, distance_m: float, start: float, end: float
+) -> float | None:
+    """The first time in [start, end] at which two piecewise-linear paths are within a distance; None if never.
+
+    Paths are waypoint times [k] and places [k,2]; each holds its last place. Exact: roots of a quadratic.
+    """
+    cuts = np.unique(np.concatenate([[start, end], t_a, t_b]))
+    cuts = cuts[(cuts >= start) & (cuts <= end)]
+    gaps = place_at(t_a, a, cuts) - place_at(t_b, b, cuts)
+    for i in range(len(cuts)):
+        if gaps[i] @ gaps[i] <= distance_m**2:
+            return float(cuts[i])
+        if i + 1 == len(cuts):
+            break
+        change = gaps[i + 1] - gaps[i]
+        enter, _ = within_shares(gaps[i], change, distance_m)
+        if 0.0 <= enter <= 1.0:
+            return float(cuts[i] + enter * (cuts[i + 1] - cuts[i]))
+    return None
+
+
+def within_shares(gap: FloatArray, change: FloatArray, distance_m: float) -> tuple[float, float]:
+    """The shares s between which |gap + s·change| ≤ distance; (nan, nan) if nowhere."""
+    quadratic, half_linear = change @ change, gap @ change
+    root = half_linear**2 - quadratic * (gap @ gap - distance_m**2)
+    if quadratic == 0 or root < 0:
+        return np.nan, np.nan
+    return (-half_linear - np.sqrt(root)) / quadratic, (-half_linear + np.sqrt(root)) / quadratic
+
+
+def place_at(times: Times, places: FloatArray, t: Times) -> FloatArray:
+    """Places [m,2] of a path at times [m]; where two waypoints share a time, the later one."""
+    leg = np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 1)
+    following = np.minimum(leg + 1, len(times) - 1)
+    span = times[following] - times[leg]
+    finite = np.isfinite(span) & (span > 0)
+    share = np.where(finite, (t - times[leg]) / np.where(finite, span, 1.0), 0.0)
+    return places[leg] + np.clip(share, 0.0, 1.0)[:, None] * (places[following] - places[leg])
