@@ -161,7 +161,7 @@ def place_at(times: Times, places: FloatArray, t: Times) -> FloatArray:
     """Places [m,2] of a path at times [m]; where two waypoints share a time, the later one."""
     leg = np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 1)
     following = np.minimum(leg + 1, len(times) - 1)
-    span = times[following] - times[leg]
-    finite = np.isfinite(span) & (span > 0)
-    share = np.where(finite, (t - times[leg]) / np.where(finite, span, 1.0), 0.0)
+    ends = np.where(np.isfinite(times[following]), times[following], times[leg])  # a leg without end stands still
+    span = ends - times[leg]
+    share = np.where(span > 0, (t - times[leg]) / np.where(span > 0, span, 1.0), 0.0)
     return places[leg] + np.clip(share, 0.0, 1.0)[:, None] * (places[following] - places[leg])

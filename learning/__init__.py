@@ -1,0 +1,1 @@
+"""Data, models, client state and the algorithms. Knows no geometry and no clock."""

@@ -1,0 +1,171 @@
+"""What a learning algorithm is: what an exchange weighs, then an update with exactly the delivered clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from learning.data import ClientData
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+# draw(ids [m], counters [m], k) -> uniform numbers [m,k] that depend on (id, counter) alone.
+Draw = Callable[[IntArray, IntArray, int], FloatArray]
+
+BYTES_PER_NUMBER = 4  # parameters travel as float32
+
+
+class Model(Protocol):
+    """A model whose parameters are one vector [d]; see MLR for what each part means."""
+
+    parameters: int
+
+    def start(self, generator: np.random.Generator) -> Tensor: ...
+
+    def gradient(self, x: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    def scores(self, x: Tensor, features: Tensor) -> Tensor: ...
+
+    def flops(self, samples: int) -> float: ...
+
+    def smoothness(self, data: ClientData) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers an algorithm is run with; each algorithm takes those it knows."""
+
+    step_size: float = 0.1
+    batch_size: int = 20
+    local_steps: int = 10
+    variant: str = "slack"
+    beta: float = 1.0
+    kappa: float = 0.5
+    kappa_decay: float | None = None
+    eps: float = 0.0
+    open_at: float = 0.75
+    project_on_arrival: bool = True
+    growing_mean: bool = True
+
+
+@dataclass(frozen=True)
+class Contact:
+    """Who took part in an exchange that got through."""
+
+    clients: IntArray  # [S] the delivered clients, ascending
+    neighbourhood: int  # how many clients were in range
+    progress: float  # the share of the run that is over
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What an exchange weighs for each of m clients."""
+
+    bytes_down: IntArray  # [m]
+    bytes_up: IntArray  # [m]
+    flops: FloatArray  # [m] the client's computation
+    broadcast: bool = True  # the bytes down are the same for all who get any
+    charged: bool = True  # False: the exchange takes its time but its bytes are not counted (training alone)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What an update did."""
+
+    train_loss: float  # mean minibatch loss
+    gradient_steps: int  # by each delivered client
+    token_step_norm: float  # how far the token moved
+    kappa: float | None = None  # the dual step used
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """How far clients are from |x − y| ≤ eps, over all clients and coordinates, and what L_β adds for it."""
+
+    violation_max: float
+    violation_rms: float
+    violated_share: float
+    dual_norm: float
+    penalty: float  # L_β = mean loss + penalty
+
+
+class Algorithm:
+    """Base of the algorithms: stacked client models, the token, batches. One of one's own overrides `update`."""
+
+    def __init__(
+        self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw
+    ) -> None:
+        self.data = data
+        self.model = model
+        self.settings = settings
+        self.device = start.device
+        self.token = start.clone()  # y [d]
+        self.models = start.repeat(data.clients, 1)  # x [n,d]
+        self.participations = np.zeros(data.clients, dtype=np.int64)
+        self.last_step_sq = np.zeros(data.clients)  # |x_new − x_old|² at each client's last update
+        self._draw = draw
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps a client takes per visit."""
+        return self.settings.local_steps
+
+    def exchange(self, clients: IntArray, progress: float) -> Exchange:
+        """What an exchange with these clients weighs; progress is the share of the run that is over."""
+        size = np.full(len(clients), BYTES_PER_NUMBER * self.model.parameters)
+        return Exchange(bytes_down=size, bytes_up=size, flops=self._flops(len(clients)))
+
+    def update(self, contact: Contact) -> Update:
+        """Update with exactly the delivered clients."""
+        raise NotImplementedError
+
+    def constraint(self, progress: float) -> Constraint | None:
+        """Diagnostics of |x − y| ≤ eps, if the algorithm has such a constraint."""
+        return None
+
+    # --- for the updates -----------------------------------------------------------------------------------
+
+    def _flops(self, clients: int) -> FloatArray:
+        per_step = self.model.flops(self.settings.batch_size) + 6.0 * self.model.parameters
+        return np.full(clients, self.steps * per_step)
+
+    def _batches(self, clients: IntArray) -> Tensor:
+        """Rows [steps,S,B] of the batches of the clients' next participation; counts the participation.
+
+        They depend on (client, its own participation count) alone.
+        """
+        size = self.settings.batch_size
+        uniform = self._draw(clients, self.participations[clients], self.steps * size)
+        offset = (uniform * self.data.train_count[clients, None]).astype(np.int64)
+        rows = (self.data.first[clients, None] + offset).reshape(len(clients), self.steps, size)
+        self.participations[clients] += 1
+        return torch.from_numpy(rows.swapaxes(0, 1).copy()).to(self.device, non_blocking=True)
+
+    def _gradient(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B]."""
+        return self.model.gradient(x, self.data.features[rows], self.data.labels[rows])
+
+    def _store(self, clients: IntArray, index: Tensor, before: Tensor, x: Tensor) -> None:
+        """Put back the clients' models, noting how far they moved."""
+        self.models[index] = x
+        self.last_step_sq[clients] = (x - before).square().sum(dim=1).cpu().numpy()
+
+    def _index(self, clients: IntArray) -> Tensor:
+        return torch.from_numpy(clients).to(self.device)
+
+
+def descend(algorithm: Algorithm, x: Tensor, batches: Tensor) -> tuple[Tensor, Tensor]:
+    """Plain SGD, x ← x − η g(x), over batches [steps,S,B]; returns the models [S,d] and the mean loss."""
+    losses = x.new_zeros(())
+    for rows in batches:
+        g, loss = algorithm._gradient(x, rows)
+        x = x - algorithm.settings.step_size * g
+        losses += loss.mean()
+    return x, losses / len(batches)

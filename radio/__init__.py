@@ -1,0 +1,1 @@
+"""Radios, links, exchanges, the contact graph and the walk over it. Knows no learning."""

@@ -1,0 +1,51 @@
+"""The contact graph: which clients would hear the vehicle if it stood at another, as far as it knows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobility.places import Places
+from mobility.terrain import Terrain
+from radio.link import Radio, linked
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+class ContactGraph:
+    """Edges join clients whose reported places can hear each other; worked out only where asked."""
+
+    def __init__(self, places: Places, radio: Radio, terrain: Terrain, members: BoolArray) -> None:
+        self._places = places
+        self._radio = radio
+        self._terrain = terrain
+        self.members = members  # [n] who belongs to the graph: those the vehicle can drive to
+        self.reachable = np.flatnonzero(members)
+        self._range_m = radio.range_m
+
+    def neighbours(self, client: int) -> IntArray:
+        """The client's neighbours, without itself, in ascending order."""
+        here = self._places.known(np.array([client]))[0]
+        near = self._places.known_within(here, self._range_m)
+        near = near[self.members[near] & (near != client)]
+        return near[linked(self._radio, self._terrain, here, self._places.known(near))]
+
+    def degrees(self, clients: IntArray) -> IntArray:
+        """How many neighbours each of these clients has."""
+        return np.array([len(self.neighbours(int(c))) for c in clients], dtype=np.int64)
+
+    def edges(self) -> IntArray:
+        """All edges [m,2], each once, lower client first."""
+        from scipy.spatial import cKDTree
+
+        known = self._places.known(self.reachable)
+        pairs = cKDTree(known).query_pairs(self._range_m * (1 + 1e-9), output_type="ndarray").astype(np.int64)
+        heard = np.zeros(len(pairs), dtype=bool)
+        for start in range(0, len(pairs), 100_000):  # rays in portions, so that memory stays small
+            part = pairs[start : start + 100_000]
+            heard[start : start + len(part)] = linked(
+                self._radio, self._terrain, known[part[:, 0]], known[part[:, 1]]
+            )
+        found = self.reachable[pairs[heard]]
+        return found[np.lexsort((found[:, 1], found[:, 0]))]

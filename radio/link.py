@@ -1,0 +1,108 @@
+"""What a radio is: how fast a link goes at a distance, and how that changes while a client moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobility.terrain import Terrain
+from mobility.trajectory import Trajectories, place_at, within_shares
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+LOOK_AHEAD_S = 60.0  # how far ahead of an exchange a client's way is looked at in one go
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Rates by distance: rates_bps[k] up to distances_m[k] (ascending), nothing beyond the last."""
+
+    distances_m: FloatArray  # [k]
+    rates_bps: FloatArray  # [k] useful bits per second, overheads already taken off
+
+
+class Radio:
+    """Base of the radios. One of one's own overrides `ladder` and sets the two times."""
+
+    setup_s = 0.0  # before the first byte of a contact: discovery, association
+    latency_s = 0.0  # from the last byte sent to the last byte usable, each way
+
+    def ladder(self, loss_db: float) -> Ladder:
+        """Rates by distance when obstacles take `loss_db` from the ray."""
+        raise NotImplementedError
+
+    @property
+    def range_m(self) -> float:
+        """How far a link with nothing in its way reaches."""
+        return reach_m(self.ladder(0.0))
+
+
+def reach_m(ladder: Ladder) -> float:
+    return float(ladder.distances_m[-1]) if len(ladder.distances_m) else 0.0
+
+
+def rates_bps(radio: Radio, distance_m: FloatArray, loss_db: FloatArray) -> FloatArray:
+    """Rates [m] of links with these distances [m] and obstacle losses [m]; 0 where there is no link."""
+    rates = np.zeros(len(distance_m))
+    for loss in np.unique(loss_db):
+        ladder = radio.ladder(float(loss))
+        same = loss_db == loss
+        step = np.searchsorted(ladder.distances_m, distance_m[same], side="left")
+        rates[same] = np.append(ladder.rates_bps, 0.0)[step]
+    return rates
+
+
+def linked(radio: Radio, terrain: Terrain, a: FloatArray, b: FloatArray) -> BoolArray:
+    """Whether the places a ([2] or [m,2]) and b [m,2] can hear each other."""
+    return rates_bps(radio, np.hypot(*(b - a).T), terrain.radio_loss_db(a, b)) > 0
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of time over which a link's rate stays the same."""
+
+    end_s: float
+    rate_bps: float
+
+
+def link_over_time(
+    radio: Radio, terrain: Terrain, trajectories: Trajectories, place: FloatArray, client: int, start_s: float
+) -> Iterator[Stretch]:
+    """The link between a fixed place and a client from `start_s` on, stretch by stretch, without end.
+
+    A stretch ends at the exact moment the rate changes: where the distance crosses a step of the ladder, or
+    where an obstacle comes into or leaves the ray.
+    """
+    if trajectories.still:
+        here = trajectories.positions(start_s)[client]
+        yield from _over_leg(radio, terrain, place, here, here, start_s, np.inf)
+    t = start_s
+    while True:
+        horizon = t + LOOK_AHEAD_S
+        times, places = trajectories.path(client, horizon)
+        for cut in np.append(times[(times > t) & (times < horizon)], horizon):
+            here, there = place_at(times, places, np.array([t, cut]))
+            yield from _over_leg(radio, terrain, place, here, there, t, float(cut))
+            t = float(cut)
+
+
+def _over_leg(
+    radio: Radio, terrain: Terrain, place: FloatArray, here: FloatArray, there: FloatArray, start_s: float, end_s: float
+) -> Iterator[Stretch]:
+    way = there - here
+    shares = np.concatenate([[0.0], terrain.loss_changes(place, here, there) if way.any() else [], [1.0]])
+    for s0, s1 in zip(shares[:-1], shares[1:], strict=True):
+        middle = here + way * (s0 + s1) / 2
+        ladder = radio.ladder(float(terrain.radio_loss_db(place, middle[None])[0]))
+        crossings = [within_shares(here - place, way, d) for d in ladder.distances_m]
+        inner = np.unique([s for pair in crossings for s in pair if s0 < s < s1])
+        edges = np.concatenate([[s0], inner, [s1]])
+        for e0, e1 in zip(edges[:-1], edges[1:], strict=True):
+            distance = np.hypot(*(here + way * (e0 + e1) / 2 - place))
+            step = int(np.searchsorted(ladder.distances_m, distance, side="left"))
+            rate = float(ladder.rates_bps[step]) if step < len(ladder.rates_bps) else 0.0
+            yield Stretch(end_s if e1 == 1.0 else start_s + e1 * (end_s - start_s), rate)

@@ -1,0 +1,98 @@
+"""The vehicle's walk: from the client it is at to the next, by one row of P(k)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radio.graph import ContactGraph
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+Rule = Literal["degree", "metropolis", "lazy"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of P(k): (1 − jump) · probability over the listed clients, plus jump spread over all of `anywhere`."""
+
+    clients: IntArray  # [m] ascending
+    probability: FloatArray  # [m] sums to 1, or empty if there is nobody to go to but by a jump
+    jump: float
+    anywhere: IntArray  # all clients the vehicle can drive to
+
+    def draw(self, generator: np.random.Generator) -> int:
+        """The next client."""
+        leap, choice = generator.random(2)
+        if leap < self.jump:
+            return int(self.anywhere[int(choice * len(self.anywhere))])
+        place = int(np.searchsorted(np.cumsum(self.probability), choice * self.probability.sum(), side="right"))
+        return int(self.clients[min(place, len(self.clients) - 1)])
+
+    def dense(self, n: int) -> FloatArray:
+        """The whole row [n]."""
+        row = np.zeros(n)
+        row[self.anywhere] = self.jump / len(self.anywhere)
+        row[self.clients] += (1 - self.jump) * self.probability
+        return row
+
+
+class Walk:
+    """P = (1 − jump)·P_graph + jump/n, with P_graph by `rule`; a client without neighbours always jumps.
+
+    degree: 1/deg(i) to each neighbour. metropolis: min(1/deg(i), 1/deg(j)), the rest stays. lazy: half stays,
+    half as degree.
+    """
+
+    def __init__(self, graph: ContactGraph, rule: Rule, jump: float) -> None:
+        self._graph = graph
+        self._rule = rule
+        self._jump = jump
+
+    def row(self, client: int) -> Row:
+        """Row `client` of P(k), from the places known now; costs in proportion to its neighbours."""
+        near = self._graph.neighbours(client)
+        degrees = self._graph.degrees(near) if self._rule == "metropolis" else np.full(len(near), len(near))
+        return self._row(client, near, degrees)
+
+    def matrix(self) -> Any:
+        """The whole P(k) as a sparse matrix [n,n], equal to the rows; with jumps it has no zeros to leave out."""
+        from scipy.sparse import csr_array
+
+        n = len(self._graph.members)
+        edges = self._graph.edges()
+        both = np.concatenate([edges, edges[:, ::-1]])
+        both = both[np.lexsort((both[:, 1], both[:, 0]))]
+        degree = np.bincount(both[:, 0], minlength=n)
+        start = np.concatenate([[0], np.cumsum(degree)])
+        i, j, p = [], [], []
+        for client in self._graph.reachable:
+            near = both[start[client] : start[client + 1], 1]
+            row = self._row(int(client), near, degree[near])
+            dense = row.dense(n) if row.jump > 0 else None
+            columns = row.clients if dense is None else np.flatnonzero(dense)
+            i.append(np.full(len(columns), client))
+            j.append(columns)
+            p.append(row.probability if dense is None else dense[columns])
+        return csr_array((np.concatenate(p), (np.concatenate(i), np.concatenate(j))), shape=(n, n))
+
+    def _row(self, client: int, near: IntArray, degrees: IntArray) -> Row:
+        """P_graph's row from the neighbours [m] and, for metropolis, their degrees [m]."""
+        anywhere = self._graph.reachable
+        if not len(near):
+            return Row(near, np.empty(0), 1.0, anywhere)
+        each = np.full(len(near), 1 / len(near))
+        stay = 0.0
+        if self._rule == "metropolis":
+            each = np.minimum(each, 1 / degrees)
+            stay = max(0.0, 1 - each.sum())  # rounding may leave a hair below 0
+        elif self._rule == "lazy":
+            each, stay = each / 2, 0.5
+        if stay > 0:
+            place = int(np.searchsorted(near, client))
+            near, each = np.insert(near, place, client), np.insert(each, place, stay)
+        return Row(near, each, self._jump, anywhere)
