@@ -13,13 +13,12 @@ from mobility.movement import FloatArray, IntArray, Movement, Waypoints
 class Trajectories:
     """The leg each client is on, and the waypoints known beyond it; all clients are looked up at once.
 
-    Time never goes back in `positions`. `log` receives every waypoint as it is passed, so that what it got is
-    a complete trace of the movement.
+    Time never goes back in `positions`.
     """
 
-    def __init__(self, movement: Movement, log: Callable[[Waypoints], None] | None = None) -> None:
+    def __init__(self, movement: Movement) -> None:
         self._movement = movement
-        self._log = log or (lambda waypoints: None)
+        self._log: Callable[[Waypoints], None] = lambda waypoints: None
         self._from = np.array(movement.start(), dtype=float)
         n = len(self._from)
         self._to = self._from.copy()
@@ -30,7 +29,11 @@ class Trajectories:
         self._queue_xy = np.empty((n, 4, 2))
         self._first = np.zeros(n, dtype=np.int64)
         self._last = np.zeros(n, dtype=np.int64)
-        self._log(Waypoints(np.arange(n), np.zeros(n), self._from))
+
+    def record(self, log: Callable[[Waypoints], None]) -> None:
+        """From time 0 on give `log` every waypoint as it is passed: a complete trace of the movement."""
+        self._log = log
+        log(Waypoints(np.arange(len(self)), np.zeros(len(self)), self._from))
 
     def __len__(self) -> int:
         return len(self._from)
@@ -73,7 +76,7 @@ class Trajectories:
         return True
 
     def finish(self, t: float) -> None:
-        """Log where everyone is at the end."""
+        """Record where everyone is at the end."""
         self._log(Waypoints(np.arange(len(self)), np.full(len(self), t), self.positions(t)))
 
     def _end_of(self, client: int) -> float:

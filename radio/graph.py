@@ -23,6 +23,7 @@ class ContactGraph:
         self.members = members  # [n] who belongs to the graph: those the vehicle can drive to
         self.reachable = np.flatnonzero(members)
         self._range_m = radio.range_m
+        self.still = places.trajectories.still
 
     def neighbours(self, client: int) -> IntArray:
         """The client's neighbours, without itself, in ascending order."""

@@ -59,6 +59,10 @@ class Walk:
         degrees = self._graph.degrees(near) if self._rule == "metropolis" else np.full(len(near), len(near))
         return self._row(client, near, degrees)
 
+    def anywhere(self) -> Row:
+        """Any client at random: how the walk begins."""
+        return Row(np.empty(0, dtype=np.int64), np.empty(0), 1.0, self._graph.reachable)
+
     def matrix(self) -> Any:
         """The whole P(k) as a sparse matrix [n,n], equal to the rows; with jumps it has no zeros to leave out."""
         from scipy.sparse import csr_array

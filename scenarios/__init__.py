@@ -1,0 +1,1 @@
+"""The scenario files that ship."""

@@ -1,0 +1,72 @@
+"""What keys of a scenario demand of each other, beyond what each may be by itself."""
+
+from __future__ import annotations
+
+import shapely
+
+from simulator.errors import Problem
+from simulator.scenario import (
+    Obstacle,
+    PlacedAnewMobility,
+    Scenario,
+    SquadsMobility,
+    StaticMobility,
+    Surface,
+    SyntheticDataset,
+    WaypointMobility,
+)
+
+
+def cross_check(scenario: Scenario) -> list[Problem]:
+    """All problems of a scenario whose keys are fine one by one."""
+    problems: list[Problem] = []
+    terrain, clients = scenario.terrain, scenario.clients
+    for name, shapes in (("obstacles", terrain.obstacles), ("surfaces", terrain.surfaces)):
+        for i, shape in enumerate(shapes):
+            fault = _fault(shape, terrain.size_m)
+            if fault:
+                problems.append(Problem(f"terrain.{name}[{i}].polygon", fault, _name(shape)))
+    places = [("vehicle.start", scenario.vehicle.start)]
+    mobility = clients.mobility
+    if isinstance(mobility, StaticMobility) and mobility.places:
+        if len(mobility.places) != clients.count:
+            message = f"must have one place for each of the {clients.count} clients"
+            problems.append(Problem("clients.mobility.places", message, f"{len(mobility.places)} places"))
+        places += [(f"clients.mobility.places[{i}]", place) for i, place in enumerate(mobility.places)]
+    for key, place in places:
+        if place and not (0 <= place[0] <= terrain.size_m[0] and 0 <= place[1] <= terrain.size_m[1]):
+            size = f"{terrain.size_m[0]:g} × {terrain.size_m[1]:g} m"
+            problems.append(Problem(key, f"must lie on the terrain of {size}", list(place)))
+    if isinstance(mobility, (SquadsMobility, WaypointMobility)):
+        for key in ("speed_mps", "pause_s"):
+            problems += _ordered(f"clients.mobility.{key}", getattr(mobility, key))
+    if isinstance(mobility, SquadsMobility) and mobility.squads > clients.count:
+        message = f"must be at most the number of clients, {clients.count}"
+        problems.append(Problem("clients.mobility.squads", message, mobility.squads))
+    if isinstance(mobility, PlacedAnewMobility) and mobility.neighbours >= clients.count:
+        message = f"must be less than the number of clients, {clients.count}"
+        problems.append(Problem("clients.mobility.neighbours", message, mobility.neighbours))
+    if isinstance(scenario.learning.dataset, SyntheticDataset):
+        problems += _ordered("learning.dataset.samples", scenario.learning.dataset.samples)
+    return problems
+
+
+def _ordered(key: str, span: tuple[float, float]) -> list[Problem]:
+    if span[0] <= span[1]:
+        return []
+    return [Problem(key, "must be [lowest, highest]", list(span))]
+
+
+def _name(shape: Obstacle | Surface) -> str:
+    return shape.name or str([list(corner) for corner in shape.polygon])
+
+
+def _fault(shape: Obstacle | Surface, size_m: tuple[float, float]) -> str | None:
+    polygon = shapely.Polygon(shape.polygon, shape.holes if isinstance(shape, Obstacle) else [])
+    if not polygon.is_valid:
+        return f"is not a simple polygon: {shapely.is_valid_reason(polygon)}"
+    if polygon.area == 0:
+        return "has no area"
+    if not polygon.intersects(shapely.box(0, 0, *size_m)):
+        return f"lies off the terrain of {size_m[0]:g} × {size_m[1]:g} m"
+    return None

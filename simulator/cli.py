@@ -1,0 +1,120 @@
+"""The command line. Imports nothing heavy: each command imports what it needs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `fedmule`; returns the exit status: 0 fine, 2 bad input, 130 interrupted."""
+    from simulator.errors import UserError
+
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.command(arguments))
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except BrokenPipeError:  # the reader of our output went away
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fedmule", description="Simulate federated learning carried by a vehicle where there is no network."
+    )
+    parser.add_argument("--version", action="version", version=f"fedmule {_version()}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run a scenario", description="Run a scenario and write a run folder.")
+    _add_scenario(run)
+    run.add_argument("--out", metavar="DIR", help="the run folder (default: runs/NAME, runs/NAME-2, …)")
+    run.add_argument("--device", choices=["auto", "cpu", "cuda"], help="same as --set learning.device=…")
+    run.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
+    run.set_defaults(command=_run)
+
+    check = commands.add_parser(
+        "check", help="validate scenarios", description="Validate scenarios without running them."
+    )
+    _add_scenario(check, many=True)
+    check.add_argument("--explain", action="store_true", help="print every key of a scenario file with its meaning")
+    check.set_defaults(command=_check)
+    return parser
+
+
+def _add_scenario(parser: argparse.ArgumentParser, many: bool = False) -> None:
+    what = "a TOML file, a run folder, or the name of a scenario that ships, such as warzone"
+    parser.add_argument("scenario", nargs="*" if many else None, metavar="SCENARIO", help=what)
+    parser.add_argument("--seed", type=_seed, metavar="N", help="same as --set seed=N")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
+        help="override one key by its dotted name, such as vehicle.speed_mps=8; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allow-plugins", action="store_true", help='let the scenario run your own classes ("package.module:Class")'
+    )
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 0 or more")
+    return int(text)
+
+
+def _version() -> str:
+    try:
+        return metadata.version("fedmule")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+def _check(arguments: Any) -> int:
+    from simulator.errors import UserError
+
+    if arguments.explain:
+        from simulator.explain import explain
+
+        sys.stdout.write(explain())
+        return 0
+    if not arguments.scenario:
+        raise UserError("fedmule check: name at least one SCENARIO, or --explain")
+    from simulator.load import load_scenario, own_classes
+    from simulator.plugins import load_plugins, plugin_folders
+    from simulator.world import build_terrain, vehicle_start
+
+    status = 0
+    for name in arguments.scenario:
+        try:
+            scenario = load_scenario(name, arguments.overrides, arguments.seed)
+            vehicle_start(scenario, build_terrain(scenario))
+            note = ""
+            if arguments.allow_plugins:
+                load_plugins(scenario, True, plugin_folders(name))
+            elif own_classes(scenario):
+                note = " (names classes of your own: run it with --allow-plugins)"
+            sys.stdout.write(f"{name}: fine{note}\n")
+        except UserError as error:
+            sys.stderr.write(f"{error}\n")
+            status = 2
+    return status
+
+
+def _run(arguments: Any) -> int:
+    from simulator.load import load_scenario
+    from simulator.plugins import load_plugins, plugin_folders
+
+    overrides = list(arguments.overrides)
+    if arguments.device:
+        overrides.append(f'learning.device="{arguments.device}"')
+    scenario = load_scenario(arguments.scenario, overrides, arguments.seed)
+    plugins = load_plugins(scenario, arguments.allow_plugins, plugin_folders(arguments.scenario))
+
+    from simulator.run import run_scenario
+
+    summary = run_scenario(scenario, arguments.out, plugins, quiet=arguments.quiet)
+    return 130 if summary["stopped_by"] == "interrupted" else 0

@@ -1,0 +1,117 @@
+"""The event loop: the vehicle drives from client to client, and at every contact they learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import simpy
+import torch
+from numpy.typing import NDArray
+
+from learning.algorithm import Contact, Exchange
+from radio.exchange import Load, Outcome, run_exchange
+from radio.link import link_over_time, linked
+from simulator.learner import build_learner
+from simulator.ledger import Ledger, Visit
+from simulator.runfolder import NoLog
+from simulator.scenario import Scenario
+from simulator.streams import Streams
+from simulator.vehicle import Vehicle
+from simulator.world import build_world
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+class Simulation:
+    """One run of a scenario: build it, then `run` it once."""
+
+    def __init__(self, scenario: Scenario, plugins: dict[str, Any] | None = None) -> None:
+        torch.set_num_threads(1)  # the same bits on every machine, and the fastest at these sizes
+        self.scenario = scenario
+        streams = Streams(scenario.seed)
+        self.world = build_world(scenario, streams, plugins or {})
+        self.learner = build_learner(scenario, streams, plugins or {})
+        self.ledger = Ledger(scenario, self.learner)
+        self._walk_draws = streams.generator("walk")
+        self._active_draws = streams.generator("active")
+        self.env = simpy.Environment()
+
+    def run(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> dict[str, Any]:
+        """Run to the end and return the summary; `watch` is called after every visit."""
+        self.log = log or NoLog()
+        self.watch = watch or (lambda ledger: None)
+        self.ledger.begin(self.log)
+        self.world.places.trajectories.record(self.log.client_track)
+        self.vehicle = Vehicle(self.env, self.world, self.scenario.vehicle, self.log.vehicle_track)
+        drive = self.env.process(self._drive())
+        limit = self.scenario.stop.sim_time_s
+        self.env.run(until=drive if limit is None else drive | self.env.timeout(limit))
+        self.vehicle.rest()
+        self.world.places.trajectories.finish(self.env.now)
+        summary = self.ledger.finish(self.env.now)
+        self.log.close(summary)
+        return summary
+
+    # --- the life of the vehicle ---------------------------------------------------------------------------
+
+    def _drive(self) -> Generator[Any, Any, None]:
+        """Choose a client, drive to it, exchange; until the run is over."""
+        row = self.world.walk.anywhere()
+        while not self.ledger.over(self.env.now):
+            target = row.draw(self._walk_draws)
+            if (yield from self.vehicle.chase(target)):
+                yield from self._contact(target)
+                row = self.world.walk.row(target)
+            else:
+                self.ledger.miss()
+
+    def _contact(self, target: int) -> Generator[Any, Any, None]:
+        """The vehicle stands still; those asked take part; those whose exchange gets through learn."""
+        places, algorithm = self.world.places, self.learner.algorithm
+        arrived_s, here = self.env.now, self.vehicle.xy
+        places.advance(arrived_s)
+        neighbours = self._neighbourhood(target, here)
+        active = self._choose(target, neighbours)
+        progress = self.ledger.progress(arrived_s)
+        exchange = algorithm.exchange(active, progress)
+        outcome = self._exchange(active, exchange, here)
+        yield self.env.timeout(outcome.end_s - arrived_s)
+
+        delivered = active[outcome.delivered]
+        contact = Contact(delivered, len(neighbours), progress)
+        update = algorithm.update(contact) if len(delivered) else None
+        self.ledger.visit(Visit(target, here, arrived_s, neighbours, active, exchange, outcome, update))
+        every = self.scenario.log.graph_every
+        places.after_visit(self.ledger.visits, self.env.now)
+        places.advance(self.env.now)
+        if every and self.ledger.visits % every == 0:
+            self.log.graph(self.ledger.visits, self.env.now, self.world.graph.edges())
+        self.watch(self.ledger)
+
+    def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
+        """The visited client and every client that hears the vehicle where it stands, ascending."""
+        near = self.world.places.within(here, self.world.radio.range_m)
+        heard = near[linked(self.world.radio, self.world.terrain, here, self.world.places.true(near))]
+        return np.union1d(heard, [target])
+
+    def _choose(self, target: int, neighbours: IntArray) -> IntArray:
+        """Who takes part: the visited client, all neighbours, or the visited and others up to a number."""
+        active = self.scenario.learning.active
+        if active == "all":
+            return neighbours
+        others = neighbours[neighbours != target]
+        more = 0 if active == "visited" else min(active - 1, len(others))
+        return np.sort(np.append(self._active_draws.choice(others, more, replace=False), target)).astype(np.int64)
+
+    def _exchange(self, active: IntArray, exchange: Exchange, here: FloatArray) -> Outcome:
+        world, radio = self.world, self.world.radio
+        links = [
+            link_over_time(radio, world.terrain, world.places.trajectories, here, int(client), self.env.now)
+            for client in active
+        ]
+        compute_s = exchange.flops / self.scenario.clients.compute_flops
+        load = Load(exchange.bytes_down, compute_s, exchange.bytes_up, exchange.broadcast)
+        return run_exchange(links, load, self.env.now, radio.setup_s, radio.latency_s)

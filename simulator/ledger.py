@@ -1,0 +1,224 @@
+"""What has happened so far: visits, costs, accuracy; and whether the run is over."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learning.algorithm import Exchange, Update
+from radio.exchange import Outcome
+from simulator.learner import Learner
+from simulator.runfolder import NoLog
+from simulator.scenario import Scenario
+
+IntArray = NDArray[np.int64]
+
+# Columns of contacts whose last value goes into the summary.
+LAST_VALUES = (
+    "token_test_acc",
+    "train_loss",
+    "violation_max",
+    "violation_rms",
+    "violated_share",
+    "dual_norm",
+    "lagrangian",
+    "lyapunov",
+    "token_step_norm",
+    "kappa",
+)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One visit, as the engine saw it."""
+
+    client: int
+    place: NDArray[np.float64]  # [2] of the vehicle
+    arrived_s: float
+    neighbours: IntArray
+    active: IntArray
+    exchange: Exchange
+    outcome: Outcome
+    update: Update | None  # None: nobody was delivered
+
+
+class Ledger:
+    """Counts and totals of a run; writes them to the log."""
+
+    def __init__(self, scenario: Scenario, learner: Learner) -> None:
+        n = scenario.clients.count
+        self._stop = scenario.stop
+        self._evaluate_every = scenario.learning.evaluate_every
+        self._evaluator = learner.evaluator
+        self._participations = learner.algorithm.participations
+        self._log = NoLog()
+        self._began = time.perf_counter()
+        self.scenario = scenario
+        self.stopped_by: str | None = None
+        self.visits = self.missed = self._missed_in_a_row = self._missed_reported = 0
+        self.visits_to = np.zeros(n, dtype=np.int64)
+        self.gradient_steps = np.zeros(n, dtype=np.int64)
+        self.received, self.sent = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.bytes_down = self.bytes_up = self.active = self.delivered = 0
+        self.travel_s = self.airtime_s = self.now = 0.0
+        self.start_acc = self.accuracy
+        self._evaluated_at = -1  # the visit after which all clients were looked at last
+        self._last: dict[str, Any] = {}  # the last value of each column of LAST_VALUES
+
+    def begin(self, log: NoLog) -> None:
+        """The run starts now: log how everyone stands before the first visit."""
+        self._log = log
+        self._began = time.perf_counter()
+        self._remember(self.evaluate())
+
+    @property
+    def accuracy(self) -> float:
+        return self._evaluator.personal_test_acc_mean
+
+    def progress(self, now: float) -> float:
+        """The share of the run's budget that is used up, by whichever limit is nearest."""
+        used = [(self.visits, self._stop.visits), (now, self._stop.sim_time_s)]
+        used += [(self.bytes_down + self.bytes_up, self._stop.total_bytes)]
+        return min(1.0, max((spent / limit for spent, limit in used if limit is not None), default=0.0))
+
+    def over(self, now: float) -> bool:
+        """Whether the run is over; notes why."""
+        stop = self._stop
+        if self.stopped_by is None:
+            if stop.visits is not None and self.visits >= stop.visits:
+                self.stopped_by = "visits"
+            elif stop.sim_time_s is not None and now >= stop.sim_time_s:
+                self.stopped_by = "sim_time_s"
+            elif stop.total_bytes is not None and self.bytes_down + self.bytes_up >= stop.total_bytes:
+                self.stopped_by = "total_bytes"
+            elif stop.accuracy is not None and self.accuracy >= stop.accuracy:
+                self.stopped_by = "accuracy"
+            elif self._missed_in_a_row > 20 + 2 * len(self.visits_to):
+                self.stopped_by = "nobody_reached"
+        return self.stopped_by is not None
+
+    def interrupt(self) -> None:
+        """End the run after the present visit."""
+        self.stopped_by = "interrupted"
+
+    def miss(self) -> None:
+        """A client was chased in vain."""
+        self.missed += 1
+        self._missed_in_a_row += 1
+
+    def visit(self, visit: Visit) -> None:
+        """Enter a visit that has just ended, and log it."""
+        outcome, update = visit.outcome, visit.update
+        delivered = visit.active[outcome.delivered]
+        travel_s = visit.arrived_s - self.now
+        charged = int(visit.exchange.charged)
+        self.now = outcome.end_s
+        self.visits += 1
+        self._missed_in_a_row = 0
+        self.visits_to[visit.client] += 1
+        steps = update.gradient_steps if update else 0
+        self.gradient_steps[delivered] += steps
+        self.received[visit.active] += charged * outcome.bytes_down
+        self.sent[visit.active] += charged * outcome.bytes_up
+        self.bytes_down += charged * outcome.air_bytes_down
+        self.bytes_up += charged * outcome.air_bytes_up
+        self.active += len(visit.active)
+        self.delivered += len(delivered)
+        self.travel_s += travel_s
+        self.airtime_s += outcome.airtime_s
+        self._evaluator.look_again(delivered)
+        row = {
+            "visit": self.visits,
+            "client": visit.client,
+            "sim_time_s": self.now,
+            "host_time_s": time.perf_counter() - self._began,
+            "vehicle": 0,
+            "vehicle_x_m": visit.place[0],
+            "vehicle_y_m": visit.place[1],
+            "travel_s": travel_s,
+            "contact_s": outcome.end_s - visit.arrived_s,
+            "airtime_s": outcome.airtime_s,
+            "compute_s": outcome.compute_s,
+            "missed": self.missed - self._missed_reported,
+            "neighbours": len(visit.neighbours),
+            "active": len(visit.active),
+            "delivered": len(delivered),
+            "active_ids": visit.active,
+            "delivered_ids": delivered,
+            "bytes_down": charged * outcome.air_bytes_down,
+            "bytes_up": charged * outcome.air_bytes_up,
+            "gradient_steps": steps * len(delivered),
+            "personal_test_acc_mean": self.accuracy,
+            "personal_test_acc_weighted": self._evaluator.personal_test_acc_weighted,
+        }
+        if update:
+            row |= {name: getattr(update, name) for name in ("train_loss", "token_step_norm", "kappa")}
+        if self.visits % self._evaluate_every == 0 or self.over(self.now):
+            row |= self.evaluate()
+        self._missed_reported = self.missed
+        self._log.contact(row)
+        self._remember(row)
+
+    def evaluate(self) -> dict[str, Any]:
+        """Look at all clients: log a row for each, return what goes with the visit."""
+        n = len(self.visits_to)
+        self._evaluated_at = self.visits
+        self._log.clients(
+            {
+                "visit": np.full(n, self.visits),
+                "sim_time_s": np.full(n, self.now),
+                "client": np.arange(n),
+                "test_acc": self._evaluator.accuracy,
+                "test_samples": self._evaluator.test_count,
+                "visits": self.visits_to,
+                "participations": self._participations,
+                "gradient_steps": self.gradient_steps,
+                "bytes_down": self.received,
+                "bytes_up": self.sent,
+            }
+        )
+        seen = self._evaluator.overview(self.progress(self.now))
+        found = {"token_test_acc": seen.token_test_acc, "lagrangian": seen.lagrangian, "lyapunov": seen.lyapunov}
+        if seen.constraint is not None:
+            names = ("violation_max", "violation_rms", "violated_share", "dual_norm")
+            found |= {name: getattr(seen.constraint, name) for name in names}
+        return found
+
+    def finish(self, now: float) -> dict[str, Any]:
+        """The summary of the run."""
+        self.now = now
+        self.over(now)
+        if self._evaluated_at != self.visits:
+            self._remember(self.evaluate())
+        return {
+            "name": self.scenario.name,
+            "algorithm": self.scenario.learning.algorithm.kind,
+            "seed": self.scenario.seed,
+            "finished": self.stopped_by != "interrupted",
+            "stopped_by": self.stopped_by,
+            "clients": len(self.visits_to),
+            "visits": self.visits,
+            "clients_visited": int((self.visits_to > 0).sum()),
+            "clients_reached": int((self._participations > 0).sum()),
+            "missed": self.missed,
+            "sim_time_s": now,
+            "host_time_s": time.perf_counter() - self._began,
+            "travel_s": self.travel_s,
+            "airtime_s": self.airtime_s,
+            "bytes_down": self.bytes_down,
+            "bytes_up": self.bytes_up,
+            "active": self.active,
+            "delivered": self.delivered,
+            "gradient_steps": int(self.gradient_steps.sum()),
+            "start_personal_test_acc_mean": self.start_acc,
+            "personal_test_acc_mean": self.accuracy,
+            "personal_test_acc_weighted": self._evaluator.personal_test_acc_weighted,
+            **{name: self._last.get(name) for name in LAST_VALUES},
+        }
+
+    def _remember(self, row: dict[str, Any]) -> None:
+        self._last |= {name: row[name] for name in LAST_VALUES if row.get(name) is not None}

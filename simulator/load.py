@@ -1,0 +1,145 @@
+"""From a scenario file and --set options to a validated Scenario, and back to a resolved file."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from simulator.check import cross_check
+from simulator.errors import Problem, ScenarioError, UserError
+from simulator.geojson import expand_files
+from simulator.problems import problems_of
+from simulator.scenario import OwnClass, Part, Scenario
+
+
+def load_scenario(name: str, overrides: Sequence[str] = (), seed: int | None = None) -> Scenario:
+    """The scenario in a file, or the packaged one of that name, with `KEY=VALUE` overrides applied.
+
+    Raises ScenarioError with everything that is wrong at once.
+    """
+    path = find_scenario(name)
+    source = str(path) if Path(name).exists() else name
+    raw = _read(path, source)
+    set_keys = [_apply(raw, override) for override in overrides]
+    if seed is not None:
+        raw["seed"] = seed
+    raw.setdefault("name", path.stem)
+    problems = expand_files(raw, path.parent)
+    try:
+        scenario = Scenario.model_validate(raw)
+        problems += cross_check(scenario)
+    except ValidationError as error:
+        problems += problems_of(error, Scenario)
+    if problems:
+        raise ScenarioError(source, [_with_source(p, set_keys) for p in problems])
+    return scenario
+
+
+def packaged_scenarios() -> dict[str, Path]:
+    """The scenarios that ship, by name."""
+    import scenarios
+
+    folder = Path(scenarios.__file__).parent
+    return {str(p.relative_to(folder).with_suffix("").as_posix()): p for p in sorted(folder.rglob("*.toml"))}
+
+
+def find_scenario(name: str) -> Path:
+    """The file a name stands for: a path, or the name of a scenario that ships."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    packaged = packaged_scenarios()
+    if name in packaged:
+        return packaged[name]
+    if path.is_dir() and (path / "scenario.toml").is_file():
+        return path / "scenario.toml"  # a run folder: run it again
+    near = difflib.get_close_matches(name, packaged, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UserError(f"{name}: no such file, and no scenario of that name ships ({', '.join(packaged)}){hint}")
+
+
+def to_toml(scenario: Scenario) -> str:
+    """The resolved scenario as a file: every key with its value."""
+    import tomli_w
+
+    return tomli_w.dumps(_plain(scenario.model_dump(exclude_none=True)))
+
+
+def own_classes(scenario: Part, prefix: str = "") -> dict[str, OwnClass]:
+    """The user's own classes a scenario names, by dotted key."""
+    found: dict[str, OwnClass] = {}
+    for name in type(scenario).model_fields:
+        value = getattr(scenario, name)
+        if isinstance(value, OwnClass):
+            found[prefix + name] = value
+        elif isinstance(value, Part):
+            found |= own_classes(value, f"{prefix}{name}.")
+    return found
+
+
+def _read(path: Path, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise UserError(f"{source}: not a text file in UTF-8; a scenario is a TOML file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{source}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise UserError(f"{source}: cannot be read: {error.strerror}") from None
+
+
+def _apply(raw: dict[str, Any], override: str) -> str:
+    """Set one KEY=VALUE in the raw scenario; the value is TOML, or a plain word. Returns the key."""
+    dotted, equals, text = override.partition("=")
+    dotted = dotted.strip()
+    if not equals or not dotted:
+        raise UserError(f"--set {override}: must be KEY=VALUE, such as vehicle.speed_mps=8")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()
+    table: Any = raw
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        following = _item(table, parent, override)
+        if isinstance(following, str):  # a kind written in short
+            following = {"kind": following}
+        elif following is None:
+            following = {}
+        table[_index(table, parent)] = following
+        table = following
+    _item(table, last, override)  # complains if this cannot hold a value
+    table[_index(table, last)] = value
+    return dotted
+
+
+def _item(table: Any, name: str, override: str) -> Any:
+    if isinstance(table, dict):
+        return table.get(name)
+    if isinstance(table, list) and name.isdecimal() and int(name) < len(table):
+        return table[int(name)]
+    raise UserError(f"--set {override}: {name} is not a key there")
+
+
+def _index(table: Any, name: str) -> Any:
+    return int(name) if isinstance(table, list) else name
+
+
+def _with_source(problem: Problem, set_keys: list[str]) -> Problem:
+    if any(problem.key == k or problem.key.startswith((k + ".", k + "[")) for k in set_keys):
+        return Problem(problem.key, problem.message, problem.value, "--set")
+    return problem
+
+
+def _plain(value: Any) -> Any:
+    """For TOML: a table with nothing but its kind becomes the kind, tuples become lists."""
+    if isinstance(value, dict):
+        return value["kind"] if list(value) == ["kind"] else {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value

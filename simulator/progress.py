@@ -1,0 +1,105 @@
+"""What a person sees while a run goes on, and at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, TextIO
+
+from simulator.ledger import Ledger
+
+LINE_EVERY_S = 5.0
+
+
+class Silent:
+    """Shows nothing."""
+
+    def __call__(self, ledger: Ledger) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Bar(Silent):
+    """A progress bar on a terminal."""
+
+    def __init__(self, visits: int | None) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(
+            total=visits, unit=" visits", dynamic_ncols=True, mininterval=0.2, smoothing=0.05, file=sys.stderr
+        )
+
+    def __call__(self, ledger: Ledger) -> None:
+        self._bar.set_postfix_str(_status(ledger), refresh=False)
+        self._bar.update(ledger.visits - self._bar.n)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class Lines(Silent):
+    """A plain line now and then, where there is no terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._next_s = time.monotonic() + LINE_EVERY_S
+
+    def __call__(self, ledger: Ledger) -> None:
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + LINE_EVERY_S
+            share = ledger.progress(ledger.now)
+            self._stream.write(f"{share:4.0%}  {ledger.visits} visits, {_status(ledger)}\n")
+            self._stream.flush()
+
+
+def progress_for(quiet: bool, visits: int | None, stream: TextIO = sys.stderr) -> Silent:
+    if quiet:
+        return Silent()
+    return Bar(visits) if stream.isatty() else Lines(stream)
+
+
+def _status(ledger: Ledger) -> str:
+    size = megabytes(ledger.bytes_down + ledger.bytes_up)
+    return f"{clock(ledger.now)} simulated, accuracy {ledger.accuracy:.1%}, {size}"
+
+
+def clock(seconds: float) -> str:
+    """Seconds as hours, minutes and seconds."""
+    minutes, s = divmod(round(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    return f"{hours}:{m:02d}:{s:02d}"
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+
+
+WHY = {
+    "visits": "the number of visits was reached",
+    "sim_time_s": "the simulated time was up",
+    "total_bytes": "the bytes were used up",
+    "accuracy": "the accuracy asked for was reached",
+    "interrupted": "it was interrupted",
+    "nobody_reached": "the vehicle could reach nobody any more",
+}
+
+
+def summary_text(summary: dict[str, Any], folder: str) -> str:
+    """What was learnt, at what cost, and where the results lie."""
+    sent = summary["bytes_down"] + summary["bytes_up"]
+    token = summary["token_test_acc"]
+    delivered = summary["delivered"] / summary["active"] if summary["active"] else 0.0
+    lines = [
+        f"{summary['name']}: {summary['visits']} visits in {clock(summary['sim_time_s'])} of simulated time "
+        f"({summary['host_time_s']:.1f} s here); {WHY.get(summary['stopped_by'], summary['stopped_by'])}",
+        f"  learnt   personal models {summary['personal_test_acc_mean']:.1%} of test samples right, mean over "
+        f"clients (at the start {summary['start_personal_test_acc_mean']:.1%}); token {token:.1%}",
+        f"  cost     {megabytes(sent)} on the air in {clock(summary['airtime_s'])}, driving "
+        f"{clock(summary['travel_s'])}, {summary['gradient_steps']} gradient steps",
+        f"  reached  {summary['clients_reached']} of {summary['clients']} clients; {delivered:.1%} of "
+        f"{summary['active']} exchanges got through"
+        + (f"; {summary['missed']} clients chased in vain" if summary["missed"] else ""),
+        f"  results  {folder}",
+        f'           from analysis import load_run; run = load_run("{folder}"); run.contacts',
+    ]
+    return "\n".join(lines)

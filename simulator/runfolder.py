@@ -1,0 +1,147 @@
+"""The folder a run writes: scenario, manifest, tables, summary."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import platform
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobility.movement import Waypoints
+from simulator.errors import UserError
+from simulator.load import to_toml
+from simulator.scenario import Scenario
+from simulator.tables import TABLES, TableWriter
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+VERSIONS_OF = ("fedmule", "torch", "numpy", "scipy", "simpy", "shapely", "pyarrow")
+
+
+def new_folder(out: str | None, name: str) -> Path:
+    """An empty folder for a run: the one asked for, or runs/NAME, runs/NAME-2, … Never one that holds anything."""
+    try:
+        if out is None:
+            return _next_free(Path("runs"), name)
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            what = "holds a run already" if (folder / "manifest.json").exists() else "is not empty"
+            raise UserError(f"{folder}: {what}; choose another folder with --out")
+        (folder / ".writable").touch()
+        (folder / ".writable").unlink()
+        return folder
+    except OSError as error:
+        raise UserError(f"{error.filename or out}: cannot write the run there: {error.strerror}") from None
+
+
+def _next_free(parent: Path, name: str) -> Path:
+    parent.mkdir(exist_ok=True)
+    number = 1
+    while True:
+        folder = parent / (name if number == 1 else f"{name}-{number}")
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+        number += 1
+
+
+class NoLog:
+    """A recorder that keeps nothing: for trying things out."""
+
+    def client_track(self, waypoints: Waypoints) -> None: ...
+
+    def vehicle_track(self, times: FloatArray, places: FloatArray) -> None: ...
+
+    def contact(self, row: dict[str, Any]) -> None: ...
+
+    def clients(self, columns: dict[str, Any]) -> None: ...
+
+    def graph(self, visit: int, sim_time_s: float, edges: IntArray) -> None: ...
+
+    def close(self, summary: dict[str, Any]) -> None: ...
+
+
+class RunLog(NoLog):
+    """Writes a run folder: tables while the run goes on, the summary at its end."""
+
+    def __init__(self, folder: Path, scenario: Scenario, device: str, warnings: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        self._track = scenario.log.track
+        write_text(folder / "scenario.toml", to_toml(scenario))
+        self._manifest = {
+            "name": scenario.name,
+            "seed": scenario.seed,
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "finished": False,
+            "stopped_by": None,
+            "device": device,
+            "host": platform.node(),
+            "system": platform.platform(),
+            "python": platform.python_version(),
+            "versions": {package: _version(package) for package in VERSIONS_OF},
+            "warnings": list(warnings),
+        }
+        write_json(folder / "manifest.json", self._manifest)
+        self._tables = {name: TableWriter(folder, name) for name in TABLES}
+
+    def client_track(self, waypoints: Waypoints) -> None:
+        if self._track:
+            self._add_track("client", waypoints.client, waypoints.t, waypoints.xy)
+
+    def vehicle_track(self, times: FloatArray, places: FloatArray) -> None:
+        if self._track:
+            self._add_track("vehicle", np.zeros(len(times), dtype=np.int64), times, places)
+
+    def contact(self, row: dict[str, Any]) -> None:
+        self._tables["contacts"].append({name: [value] for name, value in row.items()})
+
+    def clients(self, columns: dict[str, Any]) -> None:
+        self._tables["clients"].append(columns)
+
+    def graph(self, visit: int, sim_time_s: float, edges: IntArray) -> None:
+        if len(edges):
+            same = {"visit": np.full(len(edges), visit), "sim_time_s": np.full(len(edges), sim_time_s)}
+            self._tables["graph"].append({**same, "a": edges[:, 0], "b": edges[:, 1]})
+
+    def close(self, summary: dict[str, Any]) -> None:
+        """Turn the streams into Parquet files and say how the run ended."""
+        for table in self._tables.values():
+            table.close()
+        write_json(self.folder / "summary.json", summary)
+        ended = {k: summary[k] for k in ("finished", "stopped_by")}
+        write_json(self.folder / "manifest.json", {**self._manifest, **ended})
+
+    def _add_track(self, node: str, ids: IntArray, times: FloatArray, places: FloatArray) -> None:
+        self._tables["track"].append(
+            {"sim_time_s": times, "node": [node] * len(ids), "id": ids, "x_m": places[:, 0], "y_m": places[:, 1]}
+        )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """JSON has no nan or inf: they become null."""
+    clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in content.items()}
+    write_text(path, json.dumps(clean, indent=2, allow_nan=False) + "\n")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,266 @@
+"""What a scenario file may say: every key with its default, unit and meaning. The one place they are defined."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+Point = Annotated[tuple[float, float], Field(strict=False)]
+Span = Annotated[tuple[NotNegative, NotNegative], Field(strict=False)]
+PositiveSpan = Annotated[tuple[Positive, Positive], Field(strict=False)]
+Ring = Annotated[tuple[Point, ...], Field(strict=False, min_length=3)]
+
+DEFAULT_VISITS = 300
+OWN_CLASS = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+
+
+def key(default: Any, meaning: str, **limits: Any) -> Any:
+    """A key of a scenario file."""
+    return Field(default=default, description=meaning, **limits)
+
+
+class Part(BaseModel):
+    """A table of a scenario file: frozen, strict about types, no unknown keys, no NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
+
+
+class OwnClass(Part):
+    """A class of the user's own, as "package.module:Class"; the other keys of its table are its arguments."""
+
+    model_config = ConfigDict(extra="allow")
+    kind: Annotated[str, Field(pattern=OWN_CLASS)]
+
+
+def choice(default: str, **kinds: type[Part]) -> Any:
+    """A table whose `kind` chooses the variant, or names a class of the user's own; a string is short for its kind."""
+
+    def expand(value: Any) -> Any:
+        if isinstance(value, str):
+            return {"kind": value}
+        return {"kind": default, **value} if isinstance(value, dict) else value
+
+    def tag(value: Any) -> str:
+        kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+        return "own" if isinstance(kind, str) and ":" in kind else str(kind)
+
+    members: Any = None
+    for name, member in [*kinds.items(), ("own", OwnClass)]:
+        tagged = Annotated[member, Tag(name)]  # type: ignore[valid-type]
+        members = tagged if members is None else members | tagged
+    return Annotated[members, Discriminator(tag), BeforeValidator(expand)]
+
+
+# --- terrain -----------------------------------------------------------------------------------------------
+
+
+class Obstacle(Part):
+    polygon: Ring = Field(description="corners [[x, y], …] in metres")
+    holes: Annotated[tuple[Ring, ...], Field(strict=False)] = key((), "open courts inside it, as rings of corners")
+    stops_movement: bool = key(True, "whether vehicle and clients must go round it")
+    radio_loss_db: NotNegative = key(0.0, "what a radio ray that crosses it loses, dB")
+    name: str = key("", "what it is called")
+
+
+class Surface(Part):
+    polygon: Ring = Field(description="corners [[x, y], …] in metres")
+    speed_factor: Positive = Field(description="how many times as fast one moves on it")
+    name: str = key("", "what it is called")
+
+
+class Terrain(Part):
+    size_m: Annotated[tuple[Positive, Positive], Field(strict=False)] = key(
+        (1000.0, 1000.0), "width and height; the corner at (0, 0) is the south-west one"
+    )
+    obstacles: Annotated[tuple[Obstacle, ...], Field(strict=False)] = key(
+        (), 'tables, or files as { geojson = "town.geojson", coordinates = "metres" }'
+    )
+    surfaces: Annotated[tuple[Surface, ...], Field(strict=False)] = key(
+        (), "tables, or GeoJSON files likewise; where they overlap the last one counts"
+    )
+
+
+# --- vehicle and clients -----------------------------------------------------------------------------------
+
+
+class Vehicle(Part):
+    speed_mps: Positive = key(10.0, "driving speed, m/s")
+    start: Point | None = key(None, "where it starts; by default the open place nearest the middle")
+    approach_m: Annotated[float, Field(ge=0.1)] = key(5.0, "how near it drives to the client it visits")
+    give_up_s: Positive = key(900.0, "how long it chases one client before it turns to another")
+    walk: Literal["degree", "metropolis", "lazy"] = key("degree", "rule for P(k): where to drive next")
+    jump: Share = key(0.1, "probability of driving to any client at random instead of a neighbour")
+
+
+class StaticMobility(Part):
+    kind: Literal["static"] = key("static", "nobody moves")
+    places: Annotated[tuple[Point, ...], Field(strict=False)] = key(
+        (), "one [x, y] per client; by default random on open ground"
+    )
+
+
+class WaypointMobility(Part):
+    kind: Literal["waypoint"] = key("waypoint", "random waypoint: walk to a random place, pause, go on")
+    speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
+    pause_s: Span = key((0.0, 60.0), "shortest and longest pause, s")
+
+
+class SquadsMobility(Part):
+    kind: Literal["squads"] = key("squads", "groups that move together with a leader")
+    squads: Count = key(5, "how many groups; clients are shared out equally")
+    spread_m: Positive = key(20.0, "how far from the leader the others stand, m")
+    speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
+    pause_s: Span = key((60.0, 300.0), "shortest and longest pause between moves, s")
+
+
+class PlacedAnewMobility(Part):
+    kind: Literal["placed_anew"] = key("placed_anew", "random places, drawn anew every few visits, all connected")
+    every_visits: Count = key(10, "visits until everyone is placed anew")
+    neighbours: Annotated[int, Field(ge=0)] = key(5, "neighbours everyone has at least")
+    neighbour_range_m: Positive = key(100.0, "how near a neighbour is, m")
+
+
+Mobility = choice(
+    "squads",
+    static=StaticMobility,
+    waypoint=WaypointMobility,
+    squads=SquadsMobility,
+    placed_anew=PlacedAnewMobility,
+)
+
+
+class Clients(Part):
+    count: Count = key(20, "how many clients there are")
+    mobility: Mobility = key("squads", "how they move")
+    report_period_s: Positive = key(10.0, "time between satellite reports of their places, s")
+    report_error_m: NotNegative = key(2.0, "standard deviation of a reported place along each axis, m")
+    compute_flops: Positive = key(1e9, "floating-point operations per second of a client's device")
+
+
+# --- radio -------------------------------------------------------------------------------------------------
+
+
+class DiscRadio(Part):
+    kind: Literal["disc"] = key("disc", "one rate within a range, nothing beyond or through a lossy obstacle")
+    range_m: Positive = key(100.0, "how far it reaches, m")
+    rate_mbps: Positive = key(10.0, "useful rate, Mb/s")
+    latency_s: NotNegative = key(0.01, "from last byte sent to last byte usable, s")
+    setup_s: NotNegative = key(0.0, "time before the first byte of a contact, s")
+
+
+class WifiDirectRadio(Part):
+    kind: Literal["wifi_direct"] = key("wifi_direct", "802.11n, 20 MHz at 2.4 GHz, one stream, log-distance loss")
+    range_m: Positive | None = key(None, "sets the transmit power so that a free link just closes here, m")
+    tx_power_dbm: float = key(16.0, "transmit power where range_m is not given, dBm")
+    exponent: Positive = key(3.0, "path-loss exponent")
+    reference_loss_db: float = key(46.6777, "path loss at 1 m, dB")
+    cutoff_dbm: float = key(-82.0, "weakest signal that is heard, dBm")
+    setup_s: NotNegative = key(3.0, "forming the group before the first byte of a contact, s")
+    latency_s: NotNegative = key(0.002, "from last byte sent to last byte usable, s")
+
+
+Radio = choice("wifi_direct", disc=DiscRadio, wifi_direct=WifiDirectRadio)
+
+
+# --- learning ----------------------------------------------------------------------------------------------
+
+
+class SyntheticDataset(Part):
+    kind: Literal["synthetic"] = key("synthetic", "Synthetic(alpha, beta): a linear classifier per client")
+    alpha: NotNegative = key(0.5, "how much clients' models differ")
+    beta: NotNegative = key(0.5, "how much clients' features differ")
+    features: Count = key(60, "features per sample")
+    classes: Annotated[int, Field(ge=2)] = key(10, "classes")
+    samples: Annotated[tuple[Annotated[int, Field(ge=2)], Annotated[int, Field(ge=2)]], Field(strict=False)] = key(
+        (50, 1000), "fewest and most samples of a client"
+    )
+    test_share: Annotated[float, Field(gt=0, lt=1)] = key(0.25, "share of each client's samples kept for testing")
+
+
+class MlrModel(Part):
+    kind: Literal["mlr"] = key("mlr", "multinomial logistic regression")
+
+
+class Rwsadmm(Part):
+    kind: Literal["rwsadmm"] = key("rwsadmm", "random-walk stochastic ADMM")
+
+
+class Fedavg(Part):
+    kind: Literal["fedavg"] = key("fedavg", "the token becomes the sample-weighted mean of the delivered models")
+
+
+class Walkman(Part):
+    kind: Literal["walkman"] = key("walkman", "consensus ADMM along a random walk")
+
+
+class Local(Part):
+    kind: Literal["local"] = key("local", "training alone, with the contacts and steps of `reference`")
+
+
+Dataset = choice("synthetic", synthetic=SyntheticDataset)
+Model = choice("mlr", mlr=MlrModel)
+Algorithm = choice("rwsadmm", rwsadmm=Rwsadmm, fedavg=Fedavg, walkman=Walkman, local=Local)
+Reference = choice("rwsadmm", rwsadmm=Rwsadmm, fedavg=Fedavg, walkman=Walkman)
+
+
+class Learning(Part):
+    algorithm: Algorithm = key("rwsadmm", "what is carried from client to client")
+    reference: Reference = key("rwsadmm", "local: the algorithm whose contacts and gradient steps it copies")
+    variant: Literal["slack", "derived", "printed"] = key("slack", "rwsadmm: which form of it")
+    model: Model = key("mlr", "what clients learn")
+    dataset: Dataset = key("synthetic", "what they learn from")
+    step_size: Positive = key(0.1, "step size η of the gradient steps")
+    batch_size: Count = key(20, "samples per gradient step")
+    local_steps: Count = key(10, "gradient steps of a client per visit (walkman, derived, printed: always 1)")
+    beta: Positive = key(1.0, "rwsadmm, walkman: penalty β")
+    kappa: NotNegative = key(0.5, "rwsadmm: dual step κ")
+    kappa_decay: Annotated[float, Field(gt=0, le=1)] | None = key(
+        None, "rwsadmm: what κ is multiplied by per visit; by default 1 for slack, 0.99 for the others"
+    )
+    eps: Annotated[float, Field(ge=0, allow_inf_nan=True)] = key(
+        0.0, "rwsadmm: half-width of the tube |x − y| ≤ eps; inf for none"
+    )
+    open_at: NotNegative = key(0.75, "rwsadmm slack: share of the run after which the tube opens; 1 or more for never")
+    project_on_arrival: bool = key(True, "rwsadmm slack: start each visit inside the tube")
+    growing_mean: bool = key(True, "rwsadmm slack: the token is the mean of the clients seen, not of all")
+    active: Literal["all", "visited"] | Count = key(
+        "all", "who takes part in a contact: all in range, the visited client, or at most this many"
+    )
+    evaluate_every: Count = key(20, "visits between looks at all clients (token accuracy, L_β, violation)")
+    device: Literal["auto", "cpu", "cuda"] = key("auto", "where the numbers are: auto takes a GPU if there is one")
+
+
+class Stop(Part):
+    visits: Count | None = key(None, f"stop after this many visits; {DEFAULT_VISITS} if no key of this table is given")
+    sim_time_s: Positive | None = key(None, "stop at this simulated time, s")
+    total_bytes: Count | None = key(None, "stop when this many bytes were on the air")
+    accuracy: Share | None = key(None, "stop when personal_test_acc_mean reaches this")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _always_end(cls, value: Any) -> Any:
+        return {"visits": DEFAULT_VISITS} if value == {} else value
+
+
+class Log(Part):
+    track: bool = key(True, "whether to log the movement of vehicle and clients")
+    graph_every: Annotated[int, Field(ge=0)] = key(20, "visits between snapshots of the contact graph; 0 for none")
+
+
+class Scenario(Part):
+    """A whole scenario; everything has a default, so an empty file is valid."""
+
+    name: str = key("", "what the run is called; by default the file's name")
+    seed: Annotated[int, Field(ge=0)] = key(0, "same seed, same bits")
+    terrain: Terrain = key(Terrain(), "the ground")
+    vehicle: Vehicle = key(Vehicle(), "the mule that carries the token")
+    clients: Clients = key(Clients(), "the devices it visits")
+    radio: Radio = key("wifi_direct", "what they talk with")
+    learning: Learning = key(Learning(), "what they learn and how")
+    stop: Stop = key(Stop(), "when the run ends: at whichever comes first")
+    log: Log = key(Log(), "what is written down beside the contacts")

@@ -1,0 +1,151 @@
+"""The tables of a run folder: their columns, and how they are written so that a killed run can be read."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+F, I, S = pa.float64(), pa.int64(), pa.string()
+IDS = pa.list_(pa.int32())
+
+CONTACTS = pa.schema(
+    [
+        ("visit", I),  # 1, 2, …
+        ("client", I),  # the one visited
+        ("sim_time_s", F),  # when the contact ended
+        ("host_time_s", F),  # since the run began, on this computer
+        ("vehicle", I),
+        ("vehicle_x_m", F),
+        ("vehicle_y_m", F),
+        ("travel_s", F),  # since the last contact ended
+        ("contact_s", F),  # from arrival to the end of the exchange
+        ("airtime_s", F),  # the channel busy
+        ("compute_s", F),  # the longest computation of a client
+        ("missed", I),  # clients chased in vain since the last contact
+        ("neighbours", I),  # clients in range, the visited one included
+        ("active", I),  # of them asked to take part
+        ("delivered", I),  # of them whose exchange got through
+        ("active_ids", IDS),
+        ("delivered_ids", IDS),
+        ("bytes_down", I),  # on the air; a broadcast counts once
+        ("bytes_up", I),
+        ("gradient_steps", I),  # by all delivered clients together
+        ("personal_test_acc_mean", F),
+        ("personal_test_acc_weighted", F),
+        ("token_test_acc", F),  # this and what needs all clients: every learning.evaluate_every visits
+        ("train_loss", F),
+        ("violation_max", F),
+        ("violation_rms", F),
+        ("violated_share", F),
+        ("dual_norm", F),
+        ("lagrangian", F),
+        ("lyapunov", F),
+        ("token_step_norm", F),
+        ("kappa", F),
+    ]
+)
+CLIENTS = pa.schema(
+    [
+        ("visit", I),  # 0: before the first
+        ("sim_time_s", F),
+        ("client", I),
+        ("test_acc", F),
+        ("test_samples", I),
+        ("visits", I),  # times the vehicle came to this client
+        ("participations", I),  # exchanges that got through
+        ("gradient_steps", I),
+        ("bytes_down", I),
+        ("bytes_up", I),
+    ]
+)
+# A trace: waypoints, linear in between; two rows of one node at the same time are a jump.
+TRACK = pa.schema([("sim_time_s", F), ("node", S), ("id", I), ("x_m", F), ("y_m", F)])
+GRAPH = pa.schema([("visit", I), ("sim_time_s", F), ("a", I), ("b", I)])
+
+TABLES = {"contacts": CONTACTS, "clients": CLIENTS, "track": TRACK, "graph": GRAPH}
+
+FLUSH_ROWS = 200
+FLUSH_S = 2.0
+GROUP_ROWS = 1 << 17
+
+
+class TableWriter:
+    """Appends to an Arrow stream while the run goes on; at the end the stream becomes a Parquet file."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._stream = folder / f"{name}.arrows"
+        self._parquet = folder / f"{name}.parquet"
+        self._schema = TABLES[name]
+        self._file = self._stream.open("xb")
+        self._writer = pa.ipc.new_stream(self._file, self._schema)
+        self._pending: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._flushed_s = time.monotonic()
+        self._file.flush()
+
+    def append(self, columns: Mapping[str, Any]) -> None:
+        """Add rows, given as columns of equal length; a missing column is null."""
+        length = len(next(iter(columns.values())))
+        arrays = [
+            pa.array(columns[f.name], type=f.type) if f.name in columns else pa.nulls(length, f.type)
+            for f in self._schema
+        ]
+        self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._rows += length
+        if self._rows >= FLUSH_ROWS or time.monotonic() - self._flushed_s > FLUSH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what is pending to the operating system: a killed run keeps it."""
+        if self._pending:
+            self._writer.write_batch(pa.concat_batches(self._pending))
+            self._file.flush()
+        self._pending, self._rows, self._flushed_s = [], 0, time.monotonic()
+
+    def close(self) -> None:
+        self.flush()
+        self._writer.close()
+        self._file.close()
+        partial = self._parquet.with_suffix(".parquet.partial")
+        with pq.ParquetWriter(partial, self._schema, compression="zstd") as writer:
+            for table in _groups(read_stream(self._stream), self._schema):
+                writer.write_table(table)
+        os.replace(partial, self._parquet)
+        self._stream.unlink()
+
+
+def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
+    """The whole batches of a stream; what was cut off when its run was killed is left out."""
+    with path.open("rb") as file:
+        try:
+            yield from pa.ipc.open_stream(file)
+        except (pa.ArrowInvalid, OSError):
+            return
+
+
+def read_table(folder: Path, name: str) -> pa.Table:
+    """A table of a run folder, of a finished run or from the stream of one that was not."""
+    parquet, stream = folder / f"{name}.parquet", folder / f"{name}.arrows"
+    if parquet.exists():
+        return pq.read_table(parquet)
+    if stream.exists():
+        return pa.Table.from_batches(list(read_stream(stream)), TABLES[name])
+    return TABLES[name].empty_table()
+
+
+def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Batches gathered into larger portions, so that the file has few row groups and memory stays small."""
+    gathered: list[pa.RecordBatch] = []
+    for batch in batches:
+        gathered.append(batch)
+        if sum(len(b) for b in gathered) >= GROUP_ROWS:
+            yield pa.Table.from_batches(gathered, schema)
+            gathered = []
+    if gathered:
+        yield pa.Table.from_batches(gathered, schema)

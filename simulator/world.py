@@ -1,0 +1,149 @@
+"""The world of a run, built once from a scenario: terrain, clients, radio, graph and walk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from mobility.placed_anew import CannotPlace, PlacedAnew
+from mobility.places import Places
+from mobility.squads import Squads
+from mobility.static import Static
+from mobility.terrain import Obstacle, Surface, Terrain
+from mobility.trajectory import Trajectories
+from mobility.waypoint import Waypoint
+from radio.disc import Disc
+from radio.graph import ContactGraph
+from radio.link import Radio
+from radio.walk import Walk
+from radio.wifi_direct import WifiDirect
+from simulator.errors import Problem, ScenarioError
+from simulator.plugins import make
+from simulator.scenario import Scenario
+from simulator.streams import Streams
+
+MOVEMENTS = {"static": Static, "waypoint": Waypoint, "squads": Squads, "placed_anew": PlacedAnew}
+RADIOS = {"disc": Disc, "wifi_direct": WifiDirect}
+
+
+@dataclass(frozen=True)
+class World:
+    """All that is not learning."""
+
+    terrain: Terrain
+    places: Places
+    radio: Radio
+    graph: ContactGraph
+    walk: Walk
+    start: NDArray[np.float64]  # [2] where the vehicle starts
+    warnings: tuple[str, ...]
+
+
+def build_terrain(scenario: Scenario) -> Terrain:
+    terrain = scenario.terrain
+    return Terrain(
+        terrain.size_m,
+        [
+            Obstacle(shapely.Polygon(o.polygon, o.holes), o.stops_movement, o.radio_loss_db, o.name)
+            for o in terrain.obstacles
+        ],
+        [Surface(shapely.Polygon(s.polygon), s.speed_factor, s.name) for s in terrain.surfaces],
+    )
+
+
+def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> World:
+    """The world at time 0. Raises ScenarioError where none can be built; lesser doubts become warnings."""
+    terrain = build_terrain(scenario)
+    start = vehicle_start(scenario, terrain)
+    places = _places(scenario, terrain, streams, plugins)
+    radio = make("radio", scenario.radio, RADIOS, plugins)
+    members, warnings = _reachable(scenario, terrain, places, start)
+    graph = ContactGraph(places, radio, terrain, members)
+    walk = Walk(graph, scenario.vehicle.walk, scenario.vehicle.jump)
+    warnings += _connectivity(scenario, graph)
+    return World(terrain, places, radio, graph, walk, start, tuple(warnings))
+
+
+def vehicle_start(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
+    """Where the vehicle starts: on open ground."""
+    if not terrain.areas:
+        raise ScenarioError(
+            scenario.name, [Problem("terrain.obstacles", "leave no open ground: nobody can stand or move anywhere")]
+        )
+    if scenario.vehicle.start is None:
+        middle = np.array(terrain.size_m) / 2
+        return middle if terrain.area_of(middle[None])[0] == 0 else terrain.nearest_open(middle)
+    start = np.array(scenario.vehicle.start)
+    if terrain.area_of(start[None])[0] < 0:
+        raise ScenarioError(
+            scenario.name,
+            [Problem("vehicle.start", "lies in an obstacle that stops movement", list(scenario.vehicle.start))],
+        )
+    return start
+
+
+def _places(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dict[str, Any]) -> Places:
+    clients = scenario.clients
+    movement = make(
+        "clients.mobility",
+        clients.mobility,
+        MOVEMENTS,
+        plugins,
+        terrain=terrain,
+        count=clients.count,
+        draw=streams.draw("mobility"),
+    )
+    try:
+        trajectories = Trajectories(movement)
+    except CannotPlace as error:
+        raise ScenarioError(scenario.name, [Problem("clients.mobility", str(error))]) from None
+    first = trajectories.positions(0.0)
+    if first.shape != (clients.count, 2) or not np.isfinite(first).all():
+        message = f"must place {clients.count} clients: start() gave an array {first.shape}, or not all finite"
+        raise ScenarioError(scenario.name, [Problem("clients.mobility.kind", message)])
+    return Places(trajectories, streams.draw("reports"), clients.report_period_s, clients.report_error_m)
+
+
+def _reachable(
+    scenario: Scenario, terrain: Terrain, places: Places, start: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], list[str]]:
+    """Which clients the vehicle can come near enough to, and a warning about the others."""
+    area = terrain.areas[int(terrain.area_of(start[None])[0]) if terrain.area_of(start[None])[0] >= 0 else 0]
+    xy = places.true(np.arange(len(places)))
+    gap = shapely.distance(shapely.points(xy), area)
+    members = gap <= scenario.vehicle.approach_m
+    lost = np.flatnonzero(~members)
+    if not lost.size:
+        return members, []
+    where = ", ".join(f"{i} at ({xy[i, 0]:.0f}, {xy[i, 1]:.0f})" for i in lost[:5])
+    more = f" and {lost.size - 5} more" if lost.size > 5 else ""
+    if lost.size == len(places):
+        message = f"cannot be reached by the vehicle, any of them: walls stand between (client {where}{more})"
+        raise ScenarioError(scenario.name, [Problem("clients", message)])
+    return members, [f"the vehicle cannot reach client {where}{more}: obstacles stand between; it will not be visited"]
+
+
+def _connectivity(scenario: Scenario, graph: ContactGraph) -> list[str]:
+    """What the contact graph at the start means for the walk."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n, edges = len(graph.members), graph.edges()
+    degree = np.bincount(edges.ravel(), minlength=n)
+    alone = int((degree[graph.reachable] == 0).sum())
+    adjacency = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
+    _, label = connected_components(adjacency, directed=False)
+    groups = len(np.unique(label[graph.reachable]))
+    lasting = "" if graph.still else " unless they move into range of each other"
+    if groups > 1 and scenario.vehicle.jump == 0:
+        return [
+            f"vehicle.jump = 0 and the contact graph at the start has {groups} separate groups of clients: "
+            f"some clients will never be visited{lasting}"
+        ]
+    if alone:
+        return [f"{alone} of {n} clients have nobody in radio range at the start; only jumps lead to and from them"]
+    return []
