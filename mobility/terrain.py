@@ -110,14 +110,13 @@ class Terrain:
         """The shortest way [k,2] from an open place to the goal, or to the place nearest it that can be reached."""
         if self.router.clear(start[None], goal[None])[0] and self._inside(goal):
             return np.stack([start, goal])
-        area = int(self.area_of(start[None])[0])
-        if area < 0:  # stopped within the clearance of a wall: step back first
-            area = self.nearest_area(start)
-            open_start = self.nearest_open(start, area)
-            return np.concatenate([start[None], self.route(open_start, goal)])
-        if self.area_of(goal[None])[0] != area:
+        area = self.nearest_area(start)
+        if self.nearest_area(goal) != area or not self._inside(goal) or self.area_of(goal[None])[0] < 0:
             goal = self.nearest_open(goal, area)
-        return self.router.route(start, goal)
+        if self.area_of(start[None])[0] >= 0:
+            return self.router.route(start, goal)
+        # Stopped within the clearance of a wall: step back first.
+        return np.concatenate([start[None], self.router.route(self.nearest_open(start, area), goal)])
 
     def timed_route(self, route: FloatArray, speed_mps: float) -> tuple[FloatArray, FloatArray]:
         """Seconds since departure [k] and places [k,2] along a route, slower or faster on the surfaces."""

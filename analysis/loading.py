@@ -1,0 +1,64 @@
+"""Run folders as pandas tables."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from simulator.tables import read_table
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its tables, its scenario, and how it ended.
+
+    contacts: a row per visit. clients: a row per client per evaluation. track: waypoints of vehicle and clients,
+    linear in between. graph: the edges of the contact graph at snapshots. docs/columns.md explains every column.
+    """
+
+    folder: Path
+    scenario: dict[str, Any]
+    manifest: dict[str, Any]
+    summary: dict[str, Any]  # empty for a run that did not come to its end
+    contacts: pd.DataFrame
+    clients: pd.DataFrame
+    track: pd.DataFrame
+    graph: pd.DataFrame
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.manifest["finished"])
+
+    def graph_at(self, visit: int) -> nx.Graph[int]:
+        """The last contact graph logged at or before a visit."""
+        import networkx as nx
+
+        earlier = self.graph[self.graph["visit"] <= visit]
+        last = earlier[earlier["visit"] == earlier["visit"].max()]
+        graph: nx.Graph[int] = nx.Graph()
+        graph.add_nodes_from(range(self.scenario["clients"]["count"]))
+        graph.add_edges_from(last[["a", "b"]].itertuples(index=False, name=None))
+        return graph
+
+
+def load_run(folder: str | Path) -> Run:
+    """The run in a folder, finished, under way or killed half-way."""
+    folder = Path(folder)
+    if not (folder / "manifest.json").is_file():
+        raise FileNotFoundError(f"{folder} is not a run folder: it has no manifest.json")
+    summary = folder / "summary.json"
+    return Run(
+        folder=folder,
+        scenario=tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8")),
+        manifest=json.loads((folder / "manifest.json").read_text(encoding="utf-8")),
+        summary=json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {},
+        **{name: read_table(folder, name).to_pandas() for name in ("contacts", "clients", "track", "graph")},
+    )

@@ -1,0 +1,69 @@
+"""Pictures of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analysis.loading import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Colour-blind safe (Okabe and Ito).
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8c8c8c"
+
+
+def draw_run(run: Run) -> Figure:
+    """The map beside the accuracy over simulated time."""
+    from matplotlib.figure import Figure
+
+    width, height = run.scenario["terrain"]["size_m"]
+    figure = Figure(figsize=(5.2 * width / height + 5.0, 5.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.05 * width / height, 1.0])
+    draw_map(run, left)
+    draw_accuracy(run, right)
+    return figure
+
+
+def draw_map(run: Run, axes: Axes) -> None:
+    """Terrain, the way the vehicle drove, where clients were at the end, and where contacts took place."""
+    terrain = run.scenario["terrain"]
+    for surface in terrain["surfaces"]:
+        slow = surface["speed_factor"] < 1
+        axes.fill(*np.array(surface["polygon"]).T, color="#dfe8d0" if slow else "#ece6d8", zorder=0)
+    for obstacle in terrain["obstacles"]:
+        if not obstacle["stops_movement"]:
+            style: dict[str, Any] = {"facecolor": "none", "edgecolor": "#7a9a55", "hatch": "..", "linewidth": 0.5}
+        elif obstacle["radio_loss_db"] > 0:
+            style = {"facecolor": "#6b6b6b", "edgecolor": "none"}
+        else:
+            style = {"facecolor": "#a8c8e8", "edgecolor": "none"}
+        axes.fill(*np.array(obstacle["polygon"]).T, zorder=1, **style)
+    vehicle = run.track[run.track["node"] == "vehicle"]
+    axes.plot(vehicle["x_m"], vehicle["y_m"], color=BLUE, linewidth=0.6, alpha=0.6, zorder=2, label="way driven")
+    contacts = run.contacts
+    axes.scatter(
+        contacts["vehicle_x_m"], contacts["vehicle_y_m"], s=5, color=ORANGE, zorder=3, label="contacts", linewidths=0
+    )
+    last = run.track[run.track["node"] == "client"].groupby("id").last()
+    axes.scatter(last["x_m"], last["y_m"], s=14, color=GREEN, zorder=4, label="clients at the end", linewidths=0)
+    axes.set(xlim=(0, terrain["size_m"][0]), ylim=(0, terrain["size_m"][1]), xlabel="x (m)", ylabel="y (m)")
+    axes.set_aspect("equal")
+    axes.legend(loc="upper left", fontsize=8, framealpha=0.9)
+
+
+def draw_accuracy(run: Run, axes: Axes) -> None:
+    """Test accuracy of personal models and token over simulated time."""
+    contacts = run.contacts
+    hours = contacts["sim_time_s"] / 3600
+    axes.plot(hours, 100 * contacts["personal_test_acc_mean"], color=GREEN, label="personal models, mean over clients")
+    looked = contacts["token_test_acc"].notna()
+    axes.plot(
+        hours[looked], 100 * contacts["token_test_acc"][looked], color=BLUE, marker=".", label="token on everyone's data"
+    )
+    axes.set(xlabel="simulated time (h)", ylabel="test accuracy (%)", ylim=(0, 100))
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower right", fontsize=8)
