@@ -36,7 +36,12 @@ def draw_map(run: Run, axes: Axes) -> None:
         axes.fill(*np.array(surface["polygon"]).T, color="#dfe8d0" if slow else "#ece6d8", zorder=0)
     for obstacle in terrain["obstacles"]:
         if not obstacle["stops_movement"]:
-            style: dict[str, Any] = {"facecolor": "none", "edgecolor": "#7a9a55", "hatch": "..", "linewidth": 0.5}
+            style: dict[str, Any] = {
+                "facecolor": "none",
+                "edgecolor": "#7a9a55",
+                "hatch": "..",
+                "linewidth": 0.5,
+            }
         elif obstacle["radio_loss_db"] > 0:
             style = {"facecolor": "#6b6b6b", "edgecolor": "none"}
         else:
@@ -46,7 +51,13 @@ def draw_map(run: Run, axes: Axes) -> None:
     axes.plot(vehicle["x_m"], vehicle["y_m"], color=BLUE, linewidth=0.6, alpha=0.6, zorder=2, label="way driven")
     contacts = run.contacts
     axes.scatter(
-        contacts["vehicle_x_m"], contacts["vehicle_y_m"], s=5, color=ORANGE, zorder=3, label="contacts", linewidths=0
+        contacts["vehicle_x_m"],
+        contacts["vehicle_y_m"],
+        s=5,
+        color=ORANGE,
+        zorder=3,
+        label="contacts",
+        linewidths=0,
     )
     last = run.track[run.track["node"] == "client"].groupby("id").last()
     axes.scatter(last["x_m"], last["y_m"], s=14, color=GREEN, zorder=4, label="clients at the end", linewidths=0)
@@ -59,10 +70,19 @@ def draw_accuracy(run: Run, axes: Axes) -> None:
     """Test accuracy of personal models and token over simulated time."""
     contacts = run.contacts
     hours = contacts["sim_time_s"] / 3600
-    axes.plot(hours, 100 * contacts["personal_test_acc_mean"], color=GREEN, label="personal models, mean over clients")
+    axes.plot(
+        hours,
+        100 * contacts["personal_test_acc_mean"],
+        color=GREEN,
+        label="personal models, mean over clients",
+    )
     looked = contacts["token_test_acc"].notna()
     axes.plot(
-        hours[looked], 100 * contacts["token_test_acc"][looked], color=BLUE, marker=".", label="token on everyone's data"
+        hours[looked],
+        100 * contacts["token_test_acc"][looked],
+        color=BLUE,
+        marker=".",
+        label="token on everyone's data",
     )
     axes.set(xlabel="simulated time (h)", ylabel="test accuracy (%)", ylim=(0, 100))
     axes.grid(alpha=0.3)

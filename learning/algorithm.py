@@ -99,9 +99,7 @@ class Constraint:
 class Algorithm:
     """Base of the algorithms: stacked client models, the token, batches. One of one's own overrides `update`."""
 
-    def __init__(
-        self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw
-    ) -> None:
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         self.data = data
         self.model = model
         self.settings = settings

@@ -36,9 +36,7 @@ class ClientData:
         return self.first[1:] - self.test_first
 
     def to(self, device: torch.device) -> ClientData:
-        return ClientData(
-            self.features.to(device), self.labels.to(device), self.classes, self.first, self.train_count
-        )
+        return ClientData(self.features.to(device), self.labels.to(device), self.classes, self.first, self.train_count)
 
 
 def stack_clients(

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from learning.algorithm import (
-    BYTES_PER_NUMBER,
     Algorithm,
     Constraint,
     Contact,
@@ -38,9 +37,7 @@ def proximal_step(x: Tensor, y: Tensor, lam: Tensor, g: Tensor, eta: float, beta
     return x0 - eta * beta / (1 + eta * beta) * (q - q.clamp(-eps, eps))
 
 
-def contribution(
-    x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, eps: float
-) -> tuple[Tensor, Tensor]:
+def contribution(x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, eps: float) -> tuple[Tensor, Tensor]:
     """s = clip(x − y + lam/β, ±eps);  lam += κβ(x − y − s);  c = x − s + lam/β."""
     s = (x - y + lam / beta).clamp(-eps, eps)
     lam = lam + kappa * beta * (x - y - s)

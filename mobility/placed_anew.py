@@ -71,7 +71,7 @@ class PlacedAnew(Movement):
 
     def _lacking(self, places: FloatArray) -> IntArray:
         """Those with too few neighbours or cut off from the largest connected group."""
-        points = shapely.points(places)
+        points = np.asarray(shapely.points(places))
         a, b = shapely.STRtree(points).query(points, predicate="dwithin", distance=self._range_m)
         degree = np.bincount(a, minlength=self._count) - 1  # everyone finds itself
         group = np.arange(self._count)

@@ -38,9 +38,7 @@ class Places:
     `report_error_m` is the standard deviation along each axis. Time never goes back in `advance`.
     """
 
-    def __init__(
-        self, trajectories: Trajectories, draw: Draw, report_period_s: float, report_error_m: float
-    ) -> None:
+    def __init__(self, trajectories: Trajectories, draw: Draw, report_period_s: float, report_error_m: float) -> None:
         self.trajectories = trajectories
         self._draw = draw
         self._period_s = report_period_s

@@ -7,6 +7,7 @@ import heapq
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from shapely.geometry.base import BaseGeometry
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -20,7 +21,7 @@ class Router:
     longer than the ideal ones by some centimetres and rounding never leads into a wall.
     """
 
-    def __init__(self, walls: shapely.Geometry, ground: shapely.Polygon, clearance_m: float) -> None:
+    def __init__(self, walls: BaseGeometry, ground: shapely.Polygon, clearance_m: float) -> None:
         self._core = walls.buffer(clearance_m / 2, join_style="mitre")
         shapely.prepare(self._core)
         corners = _convex_corners(walls.buffer(clearance_m, join_style="mitre"))
@@ -33,7 +34,8 @@ class Router:
         """Whether each straight way from start [m,2] to end [m,2] keeps off the walls."""
         if self._core.is_empty:
             return np.ones(len(start), dtype=bool)
-        return ~shapely.intersects(self._core, shapely.linestrings(np.stack([start, end], axis=1)))
+        ways = shapely.linestrings(np.stack([start, end], axis=1))
+        return ~np.asarray(shapely.intersects(self._core, ways))
 
     def route(self, start: FloatArray, goal: FloatArray) -> FloatArray:
         """The shortest way [k,2] between two places of the same open area."""
@@ -86,7 +88,7 @@ class Router:
         return np.concatenate([start[None], self.corners[nodes[::-1]], goal[None]])
 
 
-def _convex_corners(geometry: shapely.Geometry) -> FloatArray:
+def _convex_corners(geometry: BaseGeometry) -> FloatArray:
     """The corners [k,2] of polygons at which a shortest way can bend: those that point outwards."""
     found = [np.empty((0, 2))]
     for polygon in shapely.get_parts(shapely.orient_polygons(geometry)):

@@ -11,9 +11,7 @@ from mobility.terrain import Terrain
 class Static(Movement):
     """Nobody moves; places are given, or random on open ground."""
 
-    def __init__(
-        self, terrain: Terrain, count: int, draw: Draw, places: tuple[tuple[float, float], ...] = ()
-    ) -> None:
+    def __init__(self, terrain: Terrain, count: int, draw: Draw, places: tuple[tuple[float, float], ...] = ()) -> None:
         if places:
             self._places = np.array(places, dtype=float)
         else:

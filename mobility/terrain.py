@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import shapely
@@ -133,7 +134,7 @@ class Terrain:
     def _split_at_surfaces(self, route: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The route with a point wherever the surface changes, and the speed factor of each of its legs."""
         points, factors = [route[0]], []
-        for a, b in zip(route[:-1], route[1:], strict=True):
+        for a, b in pairwise(route):
             line = shapely.LineString([a, b])
             cuts = [0.0, 1.0]
             for surface in self.surfaces:
@@ -141,7 +142,7 @@ class Terrain:
                 if len(meets):
                     cuts.extend(np.hypot(*(meets - a).T) / line.length)
             shares = np.unique(np.clip(cuts, 0.0, 1.0))
-            for s0, s1 in zip(shares[:-1], shares[1:], strict=True):
+            for s0, s1 in pairwise(shares):
                 middle = a + (b - a) * (s0 + s1) / 2
                 points.append(b if s1 == 1.0 else a + (b - a) * s1)
                 factors.append(self._speed_factor(middle))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -59,9 +60,7 @@ class Trajectories:
             self._extend(np.array([client]))
         ahead = slice(self._first[client], self._last[client])
         times = np.concatenate([[self._leave[client], self._arrive[client]], self._queue_t[client, ahead]])
-        places = np.concatenate(
-            [self._from[client][None], self._to[client][None], self._queue_xy[client, ahead]]
-        )
+        places = np.concatenate([self._from[client][None], self._to[client][None], self._queue_xy[client, ahead]])
         return times, places
 
     def after_visit(self, visit: int, t: float) -> bool:
@@ -157,7 +156,8 @@ def within_shares(gap: FloatArray, change: FloatArray, distance_m: float) -> tup
     root = half_linear**2 - quadratic * (gap @ gap - distance_m**2)
     if quadratic == 0 or root < 0:
         return np.nan, np.nan
-    return (-half_linear - np.sqrt(root)) / quadratic, (-half_linear + np.sqrt(root)) / quadratic
+    reach = math.sqrt(root)
+    return float((-half_linear - reach) / quadratic), float((-half_linear + reach) / quadratic)
 
 
 def place_at(times: Times, places: FloatArray, t: Times) -> FloatArray:

@@ -45,8 +45,6 @@ class ContactGraph:
         heard = np.zeros(len(pairs), dtype=bool)
         for start in range(0, len(pairs), 100_000):  # rays in portions, so that memory stays small
             part = pairs[start : start + 100_000]
-            heard[start : start + len(part)] = linked(
-                self._radio, self._terrain, known[part[:, 0]], known[part[:, 1]]
-            )
+            heard[start : start + len(part)] = linked(self._radio, self._terrain, known[part[:, 0]], known[part[:, 1]])
         found = self.reachable[pairs[heard]]
         return found[np.lexsort((found[:, 1], found[:, 0]))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,17 +92,23 @@ def link_over_time(
 
 
 def _over_leg(
-    radio: Radio, terrain: Terrain, place: FloatArray, here: FloatArray, there: FloatArray, start_s: float, end_s: float
+    radio: Radio,
+    terrain: Terrain,
+    place: FloatArray,
+    here: FloatArray,
+    there: FloatArray,
+    start_s: float,
+    end_s: float,
 ) -> Iterator[Stretch]:
     way = there - here
     shares = np.concatenate([[0.0], terrain.loss_changes(place, here, there) if way.any() else [], [1.0]])
-    for s0, s1 in zip(shares[:-1], shares[1:], strict=True):
+    for s0, s1 in pairwise(shares):
         middle = here + way * (s0 + s1) / 2
         ladder = radio.ladder(float(terrain.radio_loss_db(place, middle[None])[0]))
         crossings = [within_shares(here - place, way, d) for d in ladder.distances_m]
         inner = np.unique([s for pair in crossings for s in pair if s0 < s < s1])
         edges = np.concatenate([[s0], inner, [s1]])
-        for e0, e1 in zip(edges[:-1], edges[1:], strict=True):
+        for e0, e1 in pairwise(edges):
             distance = np.hypot(*(here + way * (e0 + e1) / 2 - place))
             step = int(np.searchsorted(ladder.distances_m, distance, side="left"))
             rate = float(ladder.rates_bps[step]) if step < len(ladder.rates_bps) else 0.0

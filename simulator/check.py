@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import shapely
 
 from simulator.errors import Problem
@@ -21,7 +23,8 @@ def cross_check(scenario: Scenario) -> list[Problem]:
     """All problems of a scenario whose keys are fine one by one."""
     problems: list[Problem] = []
     terrain, clients = scenario.terrain, scenario.clients
-    for name, shapes in (("obstacles", terrain.obstacles), ("surfaces", terrain.surfaces)):
+    named: dict[str, Sequence[Obstacle | Surface]] = {"obstacles": terrain.obstacles, "surfaces": terrain.surfaces}
+    for name, shapes in named.items():
         for i, shape in enumerate(shapes):
             fault = _fault(shape, terrain.size_m)
             if fault:

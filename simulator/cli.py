@@ -26,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="fedmule", description="Simulate federated learning carried by a vehicle where there is no network."
+        prog="fedmule",
+        description="Simulate federated learning carried by a vehicle where there is no network.",
     )
     parser.add_argument("--version", action="version", version=f"fedmule {_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -56,7 +57,9 @@ def _add_scenario(parser: argparse.ArgumentParser, many: bool = False) -> None:
         help="override one key by its dotted name, such as vehicle.speed_mps=8; may be repeated",
     )  # fmt: skip
     parser.add_argument(
-        "--allow-plugins", action="store_true", help='let the scenario run your own classes ("package.module:Class")'
+        "--allow-plugins",
+        action="store_true",
+        help='let the scenario run your own classes ("package.module:Class")',
     )
 
 

@@ -53,7 +53,12 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
         "start": model.start(streams.generator("model")).to(device),
         "draw": streams.draw("batches"),
     }
-    kinds: dict[str, Any] = {"rwsadmm": VARIANTS[keys.variant], "fedavg": FedAvg, "walkman": Walkman, "local": Local}
+    kinds: dict[str, Any] = {
+        "rwsadmm": VARIANTS[keys.variant],
+        "fedavg": FedAvg,
+        "walkman": Walkman,
+        "local": Local,
+    }
     if keys.algorithm.kind == "local":
         parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
     algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
@@ -63,7 +68,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
 def choose_device(name: str) -> torch.device:
     """auto: a GPU if there is one."""
     if name == "cuda" and not torch.cuda.is_available():
-        raise UserError("learning.device = \"cuda\": no CUDA device was found; use auto or cpu")
+        raise UserError('learning.device = "cuda": no CUDA device was found; use auto or cpu')
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)

@@ -182,7 +182,11 @@ class Ledger:
             }
         )
         seen = self._evaluator.overview(self.progress(self.now))
-        found = {"token_test_acc": seen.token_test_acc, "lagrangian": seen.lagrangian, "lyapunov": seen.lyapunov}
+        found = {
+            "token_test_acc": seen.token_test_acc,
+            "lagrangian": seen.lagrangian,
+            "lyapunov": seen.lyapunov,
+        }
         if seen.constraint is not None:
             names = ("violation_max", "violation_rms", "violated_share", "dual_norm")
             found |= {name: getattr(seen.constraint, name) for name in names}

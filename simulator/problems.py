@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 
 from simulator.errors import Problem
 
@@ -68,38 +68,31 @@ def _problem(key: str, table: type[BaseModel] | None, detail: Any) -> Problem:
 def _key_and_table(loc: tuple[int | str, ...], root: type[BaseModel]) -> tuple[str, type[BaseModel] | None]:
     """The dotted key of an error's location, and the table it stands in.
 
-    Pydantic puts the chosen member of a union into the location; it is no key of the file and is left out.
+    Pydantic puts the chosen member of a union into the location; that is no key of the file and is left out.
     """
-    key, table, holder, rest = "", root, root, list(loc)
-    options: Any = None
+    key = ""
+    table: type[BaseModel] | None = root
+    rest = list(loc)
     while rest:
         step = rest.pop(0)
         if isinstance(step, int):
             key += f"[{step}]"
-            continue
-        if holder is None:
-            continue  # inside a union of plain values: the rest names its members
-        key = f"{key}.{step}" if key else step
-        table = holder
-        field = holder.model_fields.get(step)
-        options = tables_in(field.annotation, field.metadata) if field else {}
-        if isinstance(options, dict) and len(options) > 1 and rest:
-            holder = options.get(str(rest.pop(0)))  # type: ignore[assignment]
-            table = holder or table
-        else:
-            holder = next(iter(options.values()), None)  # type: ignore[assignment]
-            table = holder if rest and holder else table
+        elif table is not None:
+            key = f"{key}.{step}" if key else step
+            if any(isinstance(s, str) for s in rest):  # it goes on inside
+                inner = tables_in(table.model_fields[step].annotation)
+                table = inner[str(rest.pop(0))] if len(inner) > 1 else next(iter(inner.values()), None)
+                # With no table inside, what is left names members of a union of plain values.
     return key, table
 
 
-def tables_in(annotation: Any, metadata: Any = ()) -> dict[str, type[BaseModel]]:
-    """The tables an annotation can hold, by the tag pydantic gives them."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        tag = next((m.tag for m in metadata if hasattr(m, "tag")), annotation.__name__)
-        return {tag: annotation}
+def tables_in(annotation: Any) -> dict[str, type[BaseModel]]:
+    """The tables an annotation can hold, by the tag pydantic gives them where there are several."""
     found: dict[str, type[BaseModel]] = {}
-    metadata = getattr(annotation, "__metadata__", ())
-    for inner in get_args(annotation):
-        if not isinstance(inner, str):
-            found |= tables_in(inner, metadata)
+    tags = [note.tag for note in getattr(annotation, "__metadata__", ()) if isinstance(note, Tag)]
+    for inner in [annotation, *get_args(annotation)]:
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            found[tags[0] if tags else inner.__name__] = inner
+        elif inner is not annotation and not isinstance(inner, str):
+            found |= tables_in(inner)
     return found

@@ -49,11 +49,11 @@ def _interruptible(simulation: Simulation) -> Iterator[None]:
 
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
-            old[number] = signal.signal(number, stop)
+            old[int(number)] = signal.signal(number, stop)
     except ValueError:  # not in the main thread: signals are not ours
         pass
     try:
         yield
     finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+        for name, handler in old.items():
+            signal.signal(name, handler)

@@ -123,7 +123,13 @@ class RunLog(NoLog):
 
     def _add_track(self, node: str, ids: IntArray, times: FloatArray, places: FloatArray) -> None:
         self._tables["track"].append(
-            {"sim_time_s": times, "node": [node] * len(ids), "id": ids, "x_m": places[:, 0], "y_m": places[:, 1]}
+            {
+                "sim_time_s": times,
+                "node": [node] * len(ids),
+                "id": ids,
+                "x_m": places[:, 0],
+                "y_m": places[:, 1],
+            }
         )
 
 

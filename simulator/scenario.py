@@ -37,23 +37,24 @@ class OwnClass(Part):
     kind: Annotated[str, Field(pattern=OWN_CLASS)]
 
 
-def choice(default: str, **kinds: type[Part]) -> Any:
-    """A table whose `kind` chooses the variant, or names a class of the user's own; a string is short for its kind."""
+def _kind_of(value: Any) -> str:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return "own" if isinstance(kind, str) and ":" in kind else str(kind)
+
+
+by_kind = Discriminator(_kind_of)  # `kind` chooses the variant, or names a class of the user's own
+Own = Annotated[OwnClass, Tag("own")]
+
+
+def short_for(default: str) -> BeforeValidator:
+    """A plain string stands for a table with that kind; a table without a kind has the default one."""
 
     def expand(value: Any) -> Any:
         if isinstance(value, str):
             return {"kind": value}
         return {"kind": default, **value} if isinstance(value, dict) else value
 
-    def tag(value: Any) -> str:
-        kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
-        return "own" if isinstance(kind, str) and ":" in kind else str(kind)
-
-    members: Any = None
-    for name, member in [*kinds.items(), ("own", OwnClass)]:
-        tagged = Annotated[member, Tag(name)]  # type: ignore[valid-type]
-        members = tagged if members is None else members | tagged
-    return Annotated[members, Discriminator(tag), BeforeValidator(expand)]
+    return BeforeValidator(expand)
 
 
 # --- terrain -----------------------------------------------------------------------------------------------
@@ -125,13 +126,15 @@ class PlacedAnewMobility(Part):
     neighbour_range_m: Positive = key(100.0, "how near a neighbour is, m")
 
 
-Mobility = choice(
-    "squads",
-    static=StaticMobility,
-    waypoint=WaypointMobility,
-    squads=SquadsMobility,
-    placed_anew=PlacedAnewMobility,
-)
+Mobility = Annotated[
+    Annotated[StaticMobility, Tag("static")]
+    | Annotated[WaypointMobility, Tag("waypoint")]
+    | Annotated[SquadsMobility, Tag("squads")]
+    | Annotated[PlacedAnewMobility, Tag("placed_anew")]
+    | Own,
+    by_kind,
+    short_for("squads"),
+]
 
 
 class Clients(Part):
@@ -164,7 +167,11 @@ class WifiDirectRadio(Part):
     latency_s: NotNegative = key(0.002, "from last byte sent to last byte usable, s")
 
 
-Radio = choice("wifi_direct", disc=DiscRadio, wifi_direct=WifiDirectRadio)
+Radio = Annotated[
+    Annotated[DiscRadio, Tag("disc")] | Annotated[WifiDirectRadio, Tag("wifi_direct")] | Own,
+    by_kind,
+    short_for("wifi_direct"),
+]
 
 
 # --- learning ----------------------------------------------------------------------------------------------
@@ -202,10 +209,22 @@ class Local(Part):
     kind: Literal["local"] = key("local", "training alone, with the contacts and steps of `reference`")
 
 
-Dataset = choice("synthetic", synthetic=SyntheticDataset)
-Model = choice("mlr", mlr=MlrModel)
-Algorithm = choice("rwsadmm", rwsadmm=Rwsadmm, fedavg=Fedavg, walkman=Walkman, local=Local)
-Reference = choice("rwsadmm", rwsadmm=Rwsadmm, fedavg=Fedavg, walkman=Walkman)
+Dataset = Annotated[Annotated[SyntheticDataset, Tag("synthetic")] | Own, by_kind, short_for("synthetic")]
+Model = Annotated[Annotated[MlrModel, Tag("mlr")] | Own, by_kind, short_for("mlr")]
+Algorithm = Annotated[
+    Annotated[Rwsadmm, Tag("rwsadmm")]
+    | Annotated[Fedavg, Tag("fedavg")]
+    | Annotated[Walkman, Tag("walkman")]
+    | Annotated[Local, Tag("local")]
+    | Own,
+    by_kind,
+    short_for("rwsadmm"),
+]
+Reference = Annotated[
+    Annotated[Rwsadmm, Tag("rwsadmm")] | Annotated[Fedavg, Tag("fedavg")] | Annotated[Walkman, Tag("walkman")] | Own,
+    by_kind,
+    short_for("rwsadmm"),
+]
 
 
 class Learning(Part):

@@ -33,7 +33,7 @@ class Streams:
             state = _mix(key + _mix(ids.astype(np.uint64) + _GOLDEN))
             state = _mix(state + _mix(counters.astype(np.uint64) * _GOLDEN))
             words = _mix(state[:, None] + np.arange(1, k + 1, dtype=np.uint64) * _GOLDEN)
-            return (words >> np.uint64(11)) * 2.0**-53
+            return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
         return draw
 

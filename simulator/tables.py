@@ -11,62 +11,62 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-F, I, S = pa.float64(), pa.int64(), pa.string()
+REAL, WHOLE, TEXT = pa.float64(), pa.int64(), pa.string()
 IDS = pa.list_(pa.int32())
 
 CONTACTS = pa.schema(
     [
-        ("visit", I),  # 1, 2, …
-        ("client", I),  # the one visited
-        ("sim_time_s", F),  # when the contact ended
-        ("host_time_s", F),  # since the run began, on this computer
-        ("vehicle", I),
-        ("vehicle_x_m", F),
-        ("vehicle_y_m", F),
-        ("travel_s", F),  # since the last contact ended
-        ("contact_s", F),  # from arrival to the end of the exchange
-        ("airtime_s", F),  # the channel busy
-        ("compute_s", F),  # the longest computation of a client
-        ("missed", I),  # clients chased in vain since the last contact
-        ("neighbours", I),  # clients in range, the visited one included
-        ("active", I),  # of them asked to take part
-        ("delivered", I),  # of them whose exchange got through
+        ("visit", WHOLE),  # 1, 2, …
+        ("client", WHOLE),  # the one visited
+        ("sim_time_s", REAL),  # when the contact ended
+        ("host_time_s", REAL),  # since the run began, on this computer
+        ("vehicle", WHOLE),
+        ("vehicle_x_m", REAL),
+        ("vehicle_y_m", REAL),
+        ("travel_s", REAL),  # since the last contact ended
+        ("contact_s", REAL),  # from arrival to the end of the exchange
+        ("airtime_s", REAL),  # the channel busy
+        ("compute_s", REAL),  # the longest computation of a client
+        ("missed", WHOLE),  # clients chased in vain since the last contact
+        ("neighbours", WHOLE),  # clients in range, the visited one included
+        ("active", WHOLE),  # of them asked to take part
+        ("delivered", WHOLE),  # of them whose exchange got through
         ("active_ids", IDS),
         ("delivered_ids", IDS),
-        ("bytes_down", I),  # on the air; a broadcast counts once
-        ("bytes_up", I),
-        ("gradient_steps", I),  # by all delivered clients together
-        ("personal_test_acc_mean", F),
-        ("personal_test_acc_weighted", F),
-        ("token_test_acc", F),  # this and what needs all clients: every learning.evaluate_every visits
-        ("train_loss", F),
-        ("violation_max", F),
-        ("violation_rms", F),
-        ("violated_share", F),
-        ("dual_norm", F),
-        ("lagrangian", F),
-        ("lyapunov", F),
-        ("token_step_norm", F),
-        ("kappa", F),
+        ("bytes_down", WHOLE),  # on the air; a broadcast counts once
+        ("bytes_up", WHOLE),
+        ("gradient_steps", WHOLE),  # by all delivered clients together
+        ("personal_test_acc_mean", REAL),
+        ("personal_test_acc_weighted", REAL),
+        ("token_test_acc", REAL),  # this and what needs all clients: every learning.evaluate_every visits
+        ("train_loss", REAL),
+        ("violation_max", REAL),
+        ("violation_rms", REAL),
+        ("violated_share", REAL),
+        ("dual_norm", REAL),
+        ("lagrangian", REAL),
+        ("lyapunov", REAL),
+        ("token_step_norm", REAL),
+        ("kappa", REAL),
     ]
 )
 CLIENTS = pa.schema(
     [
-        ("visit", I),  # 0: before the first
-        ("sim_time_s", F),
-        ("client", I),
-        ("test_acc", F),
-        ("test_samples", I),
-        ("visits", I),  # times the vehicle came to this client
-        ("participations", I),  # exchanges that got through
-        ("gradient_steps", I),
-        ("bytes_down", I),
-        ("bytes_up", I),
+        ("visit", WHOLE),  # 0: before the first
+        ("sim_time_s", REAL),
+        ("client", WHOLE),
+        ("test_acc", REAL),
+        ("test_samples", WHOLE),
+        ("visits", WHOLE),  # times the vehicle came to this client
+        ("participations", WHOLE),  # exchanges that got through
+        ("gradient_steps", WHOLE),
+        ("bytes_down", WHOLE),
+        ("bytes_up", WHOLE),
     ]
 )
 # A trace: waypoints, linear in between; two rows of one node at the same time are a jump.
-TRACK = pa.schema([("sim_time_s", F), ("node", S), ("id", I), ("x_m", F), ("y_m", F)])
-GRAPH = pa.schema([("visit", I), ("sim_time_s", F), ("a", I), ("b", I)])
+TRACK = pa.schema([("sim_time_s", REAL), ("node", TEXT), ("id", WHOLE), ("x_m", REAL), ("y_m", REAL)])
+GRAPH = pa.schema([("visit", WHOLE), ("sim_time_s", REAL), ("a", WHOLE), ("b", WHOLE)])
 
 TABLES = {"contacts": CONTACTS, "clients": CLIENTS, "track": TRACK, "graph": GRAPH}
 

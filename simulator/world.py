@@ -72,7 +72,8 @@ def vehicle_start(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
     """Where the vehicle starts: on open ground."""
     if not terrain.areas:
         raise ScenarioError(
-            scenario.name, [Problem("terrain.obstacles", "leave no open ground: nobody can stand or move anywhere")]
+            scenario.name,
+            [Problem("terrain.obstacles", "leave no open ground: nobody can stand or move anywhere")],
         )
     if scenario.vehicle.start is None:
         middle = np.array(terrain.size_m) / 2
@@ -112,9 +113,9 @@ def _reachable(
     scenario: Scenario, terrain: Terrain, places: Places, start: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], list[str]]:
     """Which clients the vehicle can come near enough to, and a warning about the others."""
-    area = terrain.areas[int(terrain.area_of(start[None])[0]) if terrain.area_of(start[None])[0] >= 0 else 0]
+    area = terrain.areas[terrain.nearest_area(start)]
     xy = places.true(np.arange(len(places)))
-    gap = shapely.distance(shapely.points(xy), area)
+    gap = np.asarray(shapely.distance(np.asarray(shapely.points(xy)), area))
     members = gap <= scenario.vehicle.approach_m
     lost = np.flatnonzero(~members)
     if not lost.size:
