@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,14 +38,13 @@ class ClientData:
         return ClientData(self.features.to(device), self.labels.to(device), self.classes, self.first, self.train_count)
 
 
-def stack_clients(
-    features: Sequence[NDArray[np.float32]], labels: Sequence[IntArray], classes: int, test_share: float
+def split_clients(
+    features: NDArray[np.float32], labels: IntArray, sizes: IntArray, classes: int, test_share: float
 ) -> ClientData:
-    """Client data from each client's own samples, already in random order; the last share of each is for testing.
+    """Client data from samples in the order of clients, `sizes` [n] each, in random order within a client.
 
-    Every client keeps at least one sample on either side.
+    The last share of each client's samples is for testing; every client keeps at least one on either side.
     """
-    sizes = np.array([len(part) for part in labels], dtype=np.int64)
     too_small = np.flatnonzero(sizes < 2)
     if too_small.size:
         raise ValueError(
@@ -54,8 +52,8 @@ def stack_clients(
         )
     test_count = np.clip(np.rint(sizes * test_share).astype(np.int64), 1, sizes - 1)
     return ClientData(
-        torch.from_numpy(np.concatenate(features)),
-        torch.from_numpy(np.concatenate(labels)),
+        torch.from_numpy(features),
+        torch.from_numpy(labels),
         classes,
         np.concatenate([[0], np.cumsum(sizes)]),
         sizes - test_count,

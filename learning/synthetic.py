@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from learning.data import ClientData, stack_clients
+from learning.data import ClientData, split_clients
 
 
 def synthetic(
@@ -27,12 +27,14 @@ def synthetic(
     model_mean = generator.normal(0.0, alpha, clients)
     feature_mean = generator.normal(0.0, beta, clients)
     spread = np.arange(1, features + 1) ** -0.6  # standard deviations: the square roots of j^-1.2
-    all_features, all_labels = [], []
-    for size, u, centre in zip(sizes, model_mean, feature_mean, strict=True):
+    ends = np.cumsum(sizes)
+    all_features = np.empty((ends[-1], features), dtype=np.float32)
+    all_labels = np.empty(ends[-1], dtype=np.int64)
+    for size, end, u, centre in zip(sizes, ends, model_mean, feature_mean, strict=True):
         weights = generator.normal(u, 1.0, (features, classes))
         bias = generator.normal(u, 1.0, classes)
         middle = generator.normal(centre, 1.0, features)
         x = middle + spread * generator.standard_normal((size, features))
-        all_features.append(x.astype(np.float32))
-        all_labels.append(np.argmax(x @ weights + bias, axis=1))
-    return stack_clients(all_features, all_labels, classes, test_share)
+        all_features[end - size : end] = x
+        all_labels[end - size : end] = np.argmax(x @ weights + bias, axis=1)
+    return split_clients(all_features, all_labels, sizes, classes, test_share)

@@ -194,4 +194,4 @@ def _crossing_shares(start: FloatArray, way: FloatArray, origins: FloatArray, di
 
 
 def _polygons(geometry: shapely.Geometry) -> list[shapely.Polygon]:
-    return [part for part in shapely.get_parts(geometry) if isinstance(part, shapely.Polygon)]
+    return [part for part in shapely.get_parts(geometry) if isinstance(part, shapely.Polygon) and not part.is_empty]

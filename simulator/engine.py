@@ -39,8 +39,8 @@ class Simulation:
         self._active_draws = streams.generator("active")
         self.env = simpy.Environment()
 
-    def run(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> dict[str, Any]:
-        """Run to the end and return the summary; `watch` is called after every visit."""
+    def start(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> simpy.Event:
+        """Set the vehicle going; returns the event at which the run is over. `watch` is called after every visit."""
         self.log = log or NoLog()
         self.watch = watch or (lambda ledger: None)
         self.ledger.begin(self.log)
@@ -48,7 +48,11 @@ class Simulation:
         self.vehicle = Vehicle(self.env, self.world, self.scenario.vehicle, self.log.vehicle_track)
         drive = self.env.process(self._drive())
         limit = self.scenario.stop.sim_time_s
-        self.env.run(until=drive if limit is None else drive | self.env.timeout(limit))
+        return drive if limit is None else drive | self.env.timeout(limit)
+
+    def run(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> dict[str, Any]:
+        """Run to the end and return the summary."""
+        self.env.run(until=self.start(log, watch))
         self.vehicle.rest()
         self.world.places.trajectories.finish(self.env.now)
         summary = self.ledger.finish(self.env.now)

@@ -131,7 +131,8 @@ def _index(table: Any, name: str) -> Any:
 
 
 def _with_source(problem: Problem, set_keys: list[str]) -> Problem:
-    if any(problem.key == k or problem.key.startswith((k + ".", k + "[")) for k in set_keys):
+    key = problem.key.replace("[", ".").replace("]", "")
+    if any(f"{key}.".startswith(f"{k}.") or f"{k}.".startswith(f"{key}.") for k in set_keys):
         return Problem(problem.key, problem.message, problem.value, "--set")
     return problem
 

@@ -52,14 +52,16 @@ def _problem(key: str, table: type[BaseModel] | None, detail: Any) -> Problem:
         near = difflib.get_close_matches(key.rpartition(".")[2], fields, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(fields)}"
         return Problem(key, f"unknown key; {hint}", detail["input"])
+    if detail["type"] == "union_tag_invalid" and not isinstance(detail["input"], dict):
+        return Problem(key, "must be a table with a kind, or the kind as a text", detail["input"])
     if detail["type"] == "union_tag_invalid":
         kinds = [k for k in context["expected_tags"].replace("'", "").split(", ") if k != "own"]
         near = difflib.get_close_matches(context["tag"], kinds, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         message = f'must be one of {", ".join(kinds)}, or your own class as "package.module:Class"{hint}'
         return Problem(f"{key}.kind", message, context["tag"])
-    if detail["type"] in ("union_tag_not_found", "missing"):
-        return Problem(key, WORDS["missing"] if detail["type"] == "missing" else "must be a table with a kind")
+    if detail["type"] == "missing":
+        return Problem(key, WORDS["missing"])
     words = WORDS.get(detail["type"])
     message = words.format(**context) if words else detail["msg"][0].lower() + detail["msg"][1:]
     return Problem(key, message, detail["input"])

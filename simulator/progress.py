@@ -25,9 +25,7 @@ class Bar(Silent):
     def __init__(self, visits: int | None) -> None:
         from tqdm import tqdm
 
-        self._bar = tqdm(
-            total=visits, unit=" visits", dynamic_ncols=True, mininterval=0.2, smoothing=0.05, file=sys.stderr
-        )
+        self._bar = tqdm(total=visits, unit=" visits", dynamic_ncols=True, mininterval=0.2, file=sys.stderr)
 
     def __call__(self, ledger: Ledger) -> None:
         self._bar.set_postfix_str(_status(ledger), refresh=False)
@@ -52,10 +50,11 @@ class Lines(Silent):
             self._stream.flush()
 
 
-def progress_for(quiet: bool, visits: int | None, stream: TextIO = sys.stderr) -> Silent:
+def progress_for(quiet: bool, visits: int | None) -> Silent:
+    """What suits the place: a bar on a terminal, plain lines elsewhere."""
     if quiet:
         return Silent()
-    return Bar(visits) if stream.isatty() else Lines(stream)
+    return Bar(visits) if sys.stderr.isatty() else Lines(sys.stderr)
 
 
 def _status(ledger: Ledger) -> str:

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis import Run, load_run
+from analysis.pictures import draw_run
+from simulator.run import run_scenario
+from simulator.scenario import Scenario
+
+CONTACTS = """visit client sim_time_s host_time_s vehicle vehicle_x_m vehicle_y_m travel_s airtime_s compute_s neighbours
+    active delivered bytes_down bytes_up gradient_steps personal_test_acc_mean personal_test_acc_weighted
+    token_test_acc train_loss violation_max violation_rms lagrangian lyapunov token_step_norm kappa""".split()
+CLIENTS = "visit sim_time_s client test_acc test_samples visits gradient_steps bytes_down bytes_up".split()
+
+
+@pytest.fixture
+def run(small: Callable[..., Scenario], tmp_path: Path) -> Run:
+    run_scenario(small(), str(tmp_path / "run"))
+    return load_run(tmp_path / "run")
+
+
+def test_columns_that_scripts_rely_on(run: Run) -> None:
+    assert set(CONTACTS) <= set(run.contacts.columns)
+    assert set(CLIENTS) <= set(run.clients.columns)
+    assert list(run.track.columns) == ["sim_time_s", "node", "id", "x_m", "y_m"]
+    assert list(run.graph.columns) == ["visit", "sim_time_s", "a", "b"]
+    looked = run.contacts["token_test_acc"].notna()
+    for column in CONTACTS:
+        assert run.contacts.loc[looked, column].notna().all(), column
+
+
+def test_the_columns_document_names_every_column(run: Run) -> None:
+    text = (Path(__file__).parents[2] / "docs/columns.md").read_text(encoding="utf-8")
+    for table in (run.contacts, run.clients, run.track, run.graph):
+        for column in table.columns:
+            assert f"`{column}`" in text, column
+    for key in run.summary:
+        assert f"`{key}`" in text, key
+
+
+def test_graph_at_a_visit(run: Run) -> None:
+    graph = run.graph_at(12)
+    edges = run.graph[run.graph["visit"] == 10]
+    assert graph.number_of_nodes() == 8
+    assert {tuple(sorted(e)) for e in graph.edges} == {tuple(e) for e in edges[["a", "b"]].to_numpy()}
+    assert run.graph_at(1).number_of_edges() == 0
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="not a run folder"):
+        load_run(tmp_path)
+
+
+def test_a_picture(run: Run, tmp_path: Path) -> None:
+    figure = draw_run(run)
+    figure.savefig(tmp_path / "run.png")
+    assert (tmp_path / "run.png").stat().st_size > 10_000
+    map_axes, curve_axes = figure.axes
+    assert map_axes.get_xlabel() == "x (m)"
+    x = curve_axes.lines[0].get_xdata()
+    assert list(x) == pytest.approx(list(run.contacts["sim_time_s"] / 3600))

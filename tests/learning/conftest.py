@@ -1,0 +1,216 @@
+"""Small problems, and plain float64 numpy computations to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from learning.algorithm import Algorithm, Contact, Settings
+from learning.data import ClientData
+from learning.fedavg import FedAvg
+from learning.local import Local
+from learning.mlr import MLR
+from learning.rwsadmm import Slack
+from learning.rwsadmm_paper import Derived, Printed
+from learning.synthetic import synthetic
+from learning.walkman import Walkman
+from simulator.streams import Streams
+
+KINDS = {"slack": Slack, "derived": Derived, "printed": Printed, "fedavg": FedAvg, "walkman": Walkman}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data, model, start and batches; `build` makes an algorithm of it."""
+
+    data: ClientData
+    model: Any
+    start: torch.Tensor
+    draw: Callable
+
+    def build(self, kind: str, reference: Algorithm | None = None, **settings: Any) -> Any:
+        parts = (self.data, self.model, Settings(**settings), self.start, self.draw)
+        if kind == "local":
+            return Local(*parts, reference=reference or Slack(*parts))
+        return KINDS[kind](*parts)
+
+
+def in_double(data: ClientData) -> ClientData:
+    return ClientData(data.features.double(), data.labels, data.classes, data.first, data.train_count)
+
+
+@pytest.fixture
+def problem() -> Callable[..., Problem]:
+    """A small Synthetic problem with unequal clients, in float64 unless told."""
+
+    def make(clients: int = 7, seed: int = 1, double: bool = True, features: int = 5, samples=(6, 120)) -> Problem:
+        streams = Streams(seed)
+        data = synthetic(clients, streams.generator("data"), features=features, classes=3, samples=samples)
+        model = MLR(features, 3)
+        start = model.start(streams.generator("model"))
+        if double:
+            data, start = in_double(data), start.double()
+        return Problem(data, model, start, streams.draw("batches"))
+
+    return make
+
+
+@pytest.fixture
+def shared() -> Callable[..., Problem]:
+    """Clients whose samples follow one linear model: what one learns helps all."""
+
+    def make(clients: int = 20, seed: int = 1, samples: int = 40, test_share: float = 0.5, classes: int = 4) -> Problem:
+        streams = Streams(seed)
+        generator = streams.generator("data")
+        weights = generator.normal(size=(8, classes))
+        features = torch.from_numpy(generator.normal(size=(clients * samples, 8)).astype(np.float32))
+        labels = (features @ torch.from_numpy(weights).float()).argmax(dim=1)
+        train = round(samples * (1 - test_share))
+        data = ClientData(features, labels, classes, samples * np.arange(clients + 1), np.full(clients, train))
+        model = MLR(8, classes)
+        return Problem(data, model, model.start(streams.generator("model")), streams.draw("batches"))
+
+    return make
+
+
+@pytest.fixture
+def contacts() -> Callable[..., list[Contact]]:
+    """Random contacts of one or several clients, all at one progress or spread over a run."""
+
+    def make(clients: int, visits: int, seed: int = 0, most: int = 4, progress: float | None = None) -> list[Contact]:
+        generator = np.random.default_rng(seed)
+        made = []
+        for visit in range(visits):
+            size = int(generator.integers(1, min(most, clients) + 1))
+            who = np.sort(generator.choice(clients, size, replace=False))
+            near = size + int(generator.integers(0, 4))
+            made.append(Contact(who, near, visit / visits if progress is None else progress))
+        return made
+
+    return make
+
+
+@pytest.fixture
+def contact() -> Callable[..., Contact]:
+    def make(*clients: int, neighbourhood: int = 5, progress: float = 0.0) -> Contact:
+        return Contact(np.array(clients, dtype=np.int64), neighbourhood, progress)
+
+    return make
+
+
+# --- plain computations ------------------------------------------------------------------------------------
+
+
+def _log_softmax(scores: np.ndarray) -> np.ndarray:
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+
+def _scores(x: np.ndarray, features: np.ndarray, classes: int) -> np.ndarray:
+    weights = x[: features.shape[1] * classes].reshape(features.shape[1], classes)
+    return features @ weights + x[-classes:]
+
+
+def _loss(x: np.ndarray, features: np.ndarray, labels: np.ndarray, classes: int) -> float:
+    log_p = _log_softmax(_scores(x, features, classes))
+    return float(np.mean([-row[label] for row, label in zip(log_p, labels, strict=True)]))
+
+
+def _gradient(x: np.ndarray, features: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
+    error = np.exp(_log_softmax(_scores(x, features, classes))) - np.eye(classes)[labels]
+    with_bias = np.hstack([features, np.ones((len(features), 1))])
+    return (with_bias.T @ error / len(labels)).ravel()
+
+
+def _smoothness(data: ClientData) -> list[float]:
+    found = []
+    for first, count in zip(data.first[:-1], data.train_count, strict=True):
+        x = data.features[first : first + count].double().numpy()
+        x = np.hstack([x, np.ones((count, 1))])
+        found.append(float(np.linalg.eigvalsh(x.T @ x / count)[-1]) / 2)
+    return found
+
+
+def _search(function: Callable, low: np.ndarray, high: np.ndarray, rounds: int = 100) -> np.ndarray:
+    """Minimiser of a convex function of one variable, for many at once, by ternary search."""
+    for _ in range(rounds):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        worse = function(left) > function(right)
+        low, high = np.where(worse, left, low), np.where(worse, high, right)
+    return (low + high) / 2
+
+
+@pytest.fixture(scope="session")
+def plain() -> SimpleNamespace:
+    """Softmax regression and searches in plain numpy, one client at a time."""
+
+    class Replay:
+        """The gradients an algorithm is about to take, from the batches of a twin of it."""
+
+        def __init__(self, twin: Algorithm) -> None:
+            self.twin = twin
+            self.features = twin.data.features.double().numpy()
+            self.labels = twin.data.labels.numpy()
+
+        def batches(self, clients: np.ndarray) -> np.ndarray:
+            return self.twin._batches(clients).numpy().swapaxes(0, 1)  # [S,steps,B]
+
+        def gradient(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return _gradient(x, self.features[rows], self.labels[rows], self.twin.data.classes)
+
+        def loss(self, x: np.ndarray, rows: np.ndarray) -> float:
+            return _loss(x, self.features[rows], self.labels[rows], self.twin.data.classes)
+
+    def train_loss(x: np.ndarray, data: ClientData, client: int) -> float:
+        rows = slice(data.first[client], data.first[client] + data.train_count[client])
+        return _loss(x, data.features[rows].double().numpy(), data.labels[rows].numpy(), data.classes)
+
+    def test_accuracy(x: np.ndarray, data: ClientData, client: int) -> float:
+        rows = slice(data.first[client] + data.train_count[client], data.first[client + 1])
+        scores = _scores(x, data.features[rows].double().numpy(), data.classes)
+        return float(np.mean(np.argmax(scores, axis=1) == data.labels[rows].numpy()))
+
+    return SimpleNamespace(
+        gradient=_gradient,
+        loss=_loss,
+        scores=_scores,
+        smoothness=_smoothness,
+        search=_search,
+        Replay=Replay,
+        train_loss=train_loss,
+        test_accuracy=test_accuracy,
+    )
+
+
+@pytest.fixture(scope="session")
+def state() -> Callable[[Algorithm], dict[str, Any]]:
+    """A copy of everything an algorithm remembers, its reference's included."""
+
+    def copy(algorithm: Algorithm) -> dict[str, Any]:
+        found = {}
+        for name, value in vars(algorithm).items():
+            if isinstance(value, torch.Tensor):
+                found[name] = value.clone().numpy()
+            elif isinstance(value, np.ndarray):
+                found[name] = value.copy()
+            elif isinstance(value, int | float):
+                found[name] = value
+            elif isinstance(value, Algorithm):
+                found |= {f"{name}.{key}": part for key, part in copy(value).items()}
+        return found
+
+    return copy

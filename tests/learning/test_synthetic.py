@@ -1,0 +1,186 @@
+"""Synthetic(alpha, beta) and how clients' samples are kept."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import linprog
+
+from learning.data import split_clients
+from learning.mlr import MLR
+from learning.synthetic import synthetic
+from simulator.streams import Streams
+
+
+def make(clients, seed=1, **keys):
+    return synthetic(clients, Streams(seed).generator("data"), **keys)
+
+
+def separable(features, labels, classes):
+    """Whether a linear classifier gives every sample its label, by linear programming."""
+    x = np.hstack([features, np.ones((len(features), 1))])
+    rows = []
+    for one, label in zip(x, labels, strict=True):
+        for other in set(range(classes)) - {int(label)}:
+            row = np.zeros((classes, x.shape[1]))
+            row[label], row[other] = -one, one
+            rows.append(row.ravel())
+    cost = np.zeros(classes * x.shape[1])
+    return linprog(cost, A_ub=np.array(rows), b_ub=-np.ones(len(rows)), bounds=(None, None)).status == 0
+
+
+def test_shapes():
+    data = make(30, features=7, classes=4, samples=(10, 90))
+    total = len(data.labels)
+    assert data.clients == 30
+    assert data.features.shape == (total, 7)
+    assert data.features.dtype == torch.float32
+    assert data.labels.dtype == torch.int64
+    assert data.classes == 4
+    assert 0 <= int(data.labels.min()) <= int(data.labels.max()) < 4
+    assert data.first.shape == (31,)
+    assert data.first[0] == 0
+    assert data.first[-1] == total
+    np.testing.assert_array_equal(data.first[:-1] + data.train_count, data.test_first)
+    np.testing.assert_array_equal(data.train_count + data.test_count, np.diff(data.first))
+
+
+def test_defaults_are_sixty_features_and_ten_classes():
+    data = make(3)
+    assert data.features.shape[1] == 60
+    assert data.classes == 10
+
+
+@pytest.mark.parametrize("samples", [(2, 9), (50, 1000), (20, 20)])
+def test_sizes_are_within_their_range(samples):
+    sizes = np.diff(make(200, features=3, classes=3, samples=samples).first)
+    assert sizes.min() >= samples[0]
+    assert sizes.max() <= samples[1]
+    if samples[0] < samples[1]:
+        assert len(set(sizes)) > 3
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.01, 0.99])
+def test_share_of_test_samples(share):
+    data = make(100, features=3, classes=3, samples=(2, 300), test_share=share)
+    sizes = np.diff(data.first)
+    assert data.train_count.min() >= 1
+    assert data.test_count.min() >= 1
+    usual = (sizes * share >= 1) & (sizes * (1 - share) >= 1)
+    assert np.abs(data.test_count - sizes * share)[usual].max() <= 0.5
+
+
+def test_labels_are_those_of_a_linear_classifier():
+    data = make(6, features=5, classes=4, samples=(150, 150))
+    shuffled = np.random.default_rng(0)
+    several = 0
+    for client in range(6):
+        rows = slice(data.first[client], data.first[client + 1])
+        features, labels = data.features[rows].double().numpy(), data.labels[rows].numpy()
+        assert separable(features, labels, 4)
+        if np.bincount(labels).max() < 120:
+            several += 1
+            assert not separable(features, shuffled.permutation(labels), 4)
+    assert several >= 2
+
+
+def test_long_training_learns_the_training_samples():
+    data = make(8, samples=(100, 100))
+    model = MLR(60, 10)
+    rows = torch.from_numpy(data.first[:-1, None] + np.arange(75))
+    features, labels = data.features[rows], data.labels[rows]
+    x = torch.zeros(8, model.parameters)
+    for _ in range(1500):
+        x = x - 0.1 * model.gradient(x, features, labels)[0]
+    right = [
+        float((model.scores(one, f).argmax(dim=1) == y).float().mean())
+        for one, f, y in zip(x, features, labels, strict=True)
+    ]
+    assert np.mean(right) > 0.97
+
+
+def test_same_seed_same_bits_other_seed_other_data():
+    one, again, other = make(9), make(9), make(9, seed=2)
+    assert torch.equal(one.features, again.features)
+    assert torch.equal(one.labels, again.labels)
+    np.testing.assert_array_equal(one.first, again.first)
+    np.testing.assert_array_equal(one.train_count, again.train_count)
+    count = min(len(one.features), len(other.features))
+    assert not torch.equal(one.features[:count], other.features[:count])
+
+
+def test_training_and_test_samples_follow_one_law():
+    """The test part is not set apart by anything: its mean is that of the training part."""
+    data = make(20, features=3, classes=3, samples=(2000, 2000))
+    for client in range(20):
+        part = data.features[data.first[client] : data.first[client + 1]]
+        train, test = part[: data.train_count[client]], part[data.train_count[client] :]
+        assert float((train.mean(dim=0) - test.mean(dim=0)).abs().max()) < 0.2
+
+
+def test_features_spread_less_the_later_they_come():
+    data = make(10, features=30, samples=(3000, 3000))
+    within = np.mean([data.features[a : a + 3000].var(dim=0).numpy() for a in data.first[:-1]], axis=0)
+    np.testing.assert_allclose(within, np.arange(1.0, 31.0) ** -1.2, rtol=0.1)
+
+
+def test_beta_sets_how_features_differ():
+    def spread(beta):
+        data = make(150, beta=beta, features=20, classes=3, samples=(20, 20))
+        return np.std([float(data.features[a : a + 20].mean()) for a in data.first[:-1]])
+
+    assert spread(0.0) < 0.4
+    assert spread(4.0) > 1.5
+    assert spread(0.0) < spread(1.0) < spread(4.0)
+
+
+class Listener:
+    """A generator that notes the normal numbers drawn in the shape of a model's weights."""
+
+    def __init__(self, generator, shape):
+        self.generator, self.shape, self.heard = generator, shape, []
+
+    def __getattr__(self, name):
+        return getattr(self.generator, name)
+
+    def normal(self, *keys):
+        drawn = self.generator.normal(*keys)
+        if np.shape(drawn) == self.shape:
+            self.heard.append(drawn.mean())
+        return drawn
+
+
+def test_alpha_sets_how_models_differ():
+    def spread(alpha):
+        listener = Listener(Streams(1).generator("data"), (20, 3))
+        synthetic(150, listener, alpha=alpha, features=20, classes=3, samples=(5, 20))
+        assert len(listener.heard) == 150
+        return np.std(listener.heard)
+
+    assert spread(0.0) < 0.3
+    assert spread(4.0) > 1.5
+    assert spread(0.0) < spread(1.0) < spread(4.0)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_a_client_with_too_few_samples_is_named(size):
+    features, labels = np.zeros((9 + size, 2), dtype=np.float32), np.zeros(9 + size, dtype=np.int64)
+    with pytest.raises(ValueError, match=f"client 1 has {size} samples"):
+        split_clients(features, labels, np.array([5, size, 4]), 3, 0.25)
+
+
+def test_too_few_samples_for_anyone():
+    with pytest.raises(ValueError, match="client 0 has 1 samples"):
+        make(3, samples=(1, 1))
+
+
+def test_clients_keep_their_own_samples_in_order():
+    sizes = np.array([4, 2, 9])
+    features = np.arange(30, dtype=np.float32).reshape(15, 2)
+    labels = np.repeat([0, 1, 2], sizes)
+    data = split_clients(features, labels, sizes, 3, 0.25)
+    np.testing.assert_array_equal(data.first, [0, 4, 6, 15])
+    np.testing.assert_array_equal(data.train_count, [3, 1, 7])
+    np.testing.assert_array_equal(data.test_count, [1, 1, 2])
+    np.testing.assert_array_equal(data.test_first, [3, 5, 13])
+    np.testing.assert_array_equal(data.features.numpy(), features)
+    np.testing.assert_array_equal(data.labels.numpy(), labels)

@@ -1,0 +1,193 @@
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_terrain import SIZE_M, polygon_lists
+
+from mobility.movement import on_disc, places_near, random_places
+from mobility.terrain import Obstacle, Surface, Terrain
+from simulator.streams import Streams
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def factor_at(polygons, factors, places):
+    """The factor of the last surface that holds each place."""
+    found = np.ones(len(places))
+    for polygon, factor in zip(polygons, factors, strict=True):
+        found[shapely.contains_xy(polygon, places[:, 0], places[:, 1])] = factor
+    return found
+
+
+@settings(deadline=None, max_examples=40, derandomize=True)
+@given(polygon_lists, seeds)
+def test_time_on_surfaces_is_the_integral(polygons, seed):
+    rng = np.random.default_rng(seed)
+    factors = rng.choice([0.25, 0.5, 0.8, 1.5, 3.0], len(polygons))
+    surfaces = [Surface(p, f) for p, f in zip(polygons, factors, strict=True)]
+    route = rng.uniform((0, 0), SIZE_M, (5, 2))
+    seconds, places = Terrain(SIZE_M, (), surfaces).timed_route(route, speed_mps=2.0)
+    share = (np.arange(4000) + 0.5) / 4000
+    total = 0.0
+    for a, b in zip(route[:-1], route[1:], strict=True):
+        fine = a + share[:, None] * (b - a)
+        total += np.mean(1 / (2.0 * factor_at(polygons, factors, fine))) * np.hypot(*(b - a))
+        corner = np.flatnonzero((places == b).all(axis=1))[0]
+        assert seconds[corner] == pytest.approx(total, abs=0.25)
+    assert seconds[-1] == pytest.approx(total, rel=2e-3, abs=0.05)
+    assert (np.diff(seconds) >= 0).all()
+    # At every moment in between the speed is that of the ground.
+    middle = (places[1:] + places[:-1]) / 2
+    length, spent = np.hypot(*np.diff(places, axis=0).T), np.diff(seconds)
+    long = length > 1e-6
+    assert (length / np.where(long, spent, 1))[long] == pytest.approx(
+        2.0 * factor_at(polygons, factors, middle)[long], rel=1e-6
+    )
+
+
+def test_last_listed_surface_lies_on_top():
+    mud, road = shapely.box(10, 0, 40, 40), shapely.box(0, 18, 50, 22)
+    route = np.array([[0.0, 20.0], [50.0, 20.0]])
+    below = Terrain(SIZE_M, (), [Surface(road, 2.0), Surface(mud, 0.5)])
+    above = Terrain(SIZE_M, (), [Surface(mud, 0.5), Surface(road, 2.0)])
+    assert below.timed_route(route, 1.0)[0][-1] == pytest.approx(10 / 2 + 30 / 0.5 + 10 / 2)
+    assert above.timed_route(route, 1.0)[0][-1] == pytest.approx(50 / 2)
+
+
+def test_time_without_surfaces():
+    seconds, places = Terrain(SIZE_M).timed_route(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0], [3.0, 14.0]]), 2.5)
+    assert seconds.tolist() == [0, 2, 2, 6]
+    assert len(places) == 4
+
+
+@pytest.mark.parametrize("place", [[50.0, 10.0], [25.0, 10.0], [10.0, 10.0], [25.0, 40.0]])
+def test_standing_still_takes_no_time(place):
+    terrain = Terrain(SIZE_M, (), [Surface(shapely.box(25, 0, 50, 40), 0.5)])
+    seconds, places = terrain.timed_route(np.array([place, place]), 1.0)
+    assert seconds[-1] == 0
+    assert (places == place).all()
+
+
+@settings(deadline=None, max_examples=40, derandomize=True)
+@given(polygon_lists, seeds)
+def test_radio_loss_is_the_sum_of_what_is_crossed(polygons, seed):
+    rng = np.random.default_rng(seed)
+    losses = rng.choice([0.0, 3.0, 10.0, 25.5], len(polygons))
+    terrain = Terrain(SIZE_M, [Obstacle(p, bool(rng.integers(2)), x) for p, x in zip(polygons, losses, strict=True)])
+    starts, ends = rng.uniform((0, 0), SIZE_M, (30, 2)), rng.uniform((0, 0), SIZE_M, (30, 2))
+    expected = [
+        sum(x for p, x in zip(polygons, losses, strict=True) if p.intersection(shapely.LineString([a, b])).length > 0)
+        for a, b in zip(starts, ends, strict=True)
+    ]
+    assert terrain.radio_loss_db(starts, ends) == pytest.approx(np.array(expected))
+    one = terrain.radio_loss_db(starts[0], ends)
+    assert one == pytest.approx(terrain.radio_loss_db(np.broadcast_to(starts[0], ends.shape), ends))
+    assert terrain.radio_loss_db(ends, starts) == pytest.approx(np.array(expected))
+
+
+def test_radio_loss_inside_and_through_a_court():
+    ring = shapely.box(10, 10, 40, 30) - shapely.box(15, 15, 35, 25)
+    terrain = Terrain(SIZE_M, [Obstacle(ring, True, 7.0), Obstacle(shapely.box(0, 0, 5, 5), True, 0.0)])
+    eye = np.array([5.0, 20.0])
+    ends = np.array([[12.0, 20.0], [20.0, 20.0], [45.0, 20.0], [5.0, 39.0], [2.0, 2.0]])
+    assert terrain.radio_loss_db(eye, ends).tolist() == [7, 7, 7, 0, 0]
+    assert terrain.radio_loss_db(ends[0], ends[:1]).tolist() == [7]  # a ray of no length inside the wall
+    assert terrain.radio_loss_db(ends[1], np.array([[30.0, 22.0]])).tolist() == [0]  # both in the court
+    assert terrain.radio_loss_db(eye, np.empty((0, 2))).shape == (0,)
+
+
+@settings(deadline=None, max_examples=80, derandomize=True)
+@given(polygon_lists, seeds)
+def test_loss_is_constant_between_its_changes(polygons, seed):
+    rng = np.random.default_rng(seed)
+    terrain = Terrain(SIZE_M, [Obstacle(p, False, 2.0**i) for i, p in enumerate(polygons)])
+    eye, start, end = rng.uniform((0, 0), SIZE_M, (3, 2))
+    shares = terrain.loss_changes(eye, start, end)
+    assert ((shares > 0) & (shares < 1)).all()
+    assert (np.diff(shares) > 0).all()
+    sample = np.sort(rng.random(1500))
+    cuts = np.concatenate([[0.0], shares, [1.0]])
+    between = np.searchsorted(cuts, sample)
+    far = np.abs(sample[:, None] - cuts).min(axis=1) > 1e-9
+    loss = terrain.radio_loss_db(eye, start + sample[:, None] * (end - start))
+    for stretch in np.unique(between):
+        assert len(set(loss[far & (between == stretch)])) <= 1
+
+
+def test_loss_changes_round_a_court():
+    ring = shapely.box(10, 10, 40, 30) - shapely.box(15, 15, 35, 25)
+    terrain = Terrain(SIZE_M, [Obstacle(ring, False, 5.0)])
+    eye, start, end = np.array([25.0, 20.0]), np.array([20.0, 22.0]), np.array([20.0, 28.0])
+    assert terrain.loss_changes(eye, start, end) == pytest.approx([0.5])  # it leaves the court at y = 25
+    assert Terrain(SIZE_M).loss_changes(eye, start, end).size == 0
+
+
+def test_random_places_are_uniform_over_open_ground():
+    walls = [shapely.box(5, 5, 20, 30), shapely.Polygon([(25, 5), (45, 10), (30, 35)])]
+    terrain = Terrain(SIZE_M, [Obstacle(wall) for wall in walls])
+    count = 20_000
+    places = random_places(terrain, Streams(3).draw("places"), np.arange(count), np.zeros(count, dtype=np.int64))
+    assert (terrain.area_of(places) == 0).all()
+    open_ground = shapely.box(0, 0, *SIZE_M) - shapely.union_all(walls)
+    cells = [shapely.box(x, y, x + 10, y + 8) for x in range(0, 50, 10) for y in range(0, 40, 8)]
+    expected = np.array([cell.intersection(open_ground).area for cell in cells]) / open_ground.area * count
+    cell = (places[:, 0] // 10 * 5 + places[:, 1] // 8).astype(int)
+    seen = np.bincount(cell, minlength=25)
+    used = expected > 5
+    assert seen[~used].sum() <= 40
+    chi_square = ((seen - expected)[used] ** 2 / expected[used]).sum()
+    assert chi_square < 75  # 24 degrees of freedom: one in a million
+
+
+def test_random_places_only_in_the_largest_area():
+    terrain = Terrain(SIZE_M, [Obstacle(shapely.box(20, -1, 22, 41))])
+    places = random_places(terrain, Streams(1).draw("places"), np.arange(500), np.zeros(500, dtype=np.int64))
+    assert (places[:, 0] > 22).all()
+
+
+def test_random_places_depend_on_id_and_counter_alone():
+    terrain = Terrain(SIZE_M, [Obstacle(shapely.box(5, 5, 45, 35))])
+    draw = Streams(5).draw("places")
+    ids, counters = np.arange(50), np.arange(50) % 7
+    together = random_places(terrain, draw, ids, counters)
+    turned = random_places(terrain, draw, ids[::-1].copy(), counters[::-1].copy())[::-1]
+    alone = np.concatenate([random_places(terrain, draw, ids[[i]], counters[[i]]) for i in range(50)])
+    assert np.array_equal(together, turned)
+    assert np.array_equal(together, alone)
+    assert not np.array_equal(together, random_places(terrain, draw, ids, counters + 1))
+
+
+def test_places_near_fill_the_open_part_of_the_disc():
+    terrain = Terrain(SIZE_M, [Obstacle(shapely.box(25, 0, 50, 40))])
+    centre = np.broadcast_to([23.0, 20.0], (8000, 2))
+    ids = np.arange(8000)
+    places = places_near(terrain, Streams(2).draw("near"), ids, 0 * ids, centre, 6.0)
+    assert (places[:, 0] < 25).all()
+    gap = places - centre
+    assert np.hypot(*gap.T).max() <= 6
+    disc = shapely.Point(0, 0).buffer(6, quad_segs=200)
+    for x in (-4.0, -2.0, 0.0):
+        expected = disc.intersection(shapely.box(-6, -6, x, 6)).area / disc.intersection(shapely.box(-6, -6, 2, 6)).area
+        assert (gap[:, 0] < x).mean() == pytest.approx(expected, abs=0.03)
+
+
+def test_places_near_where_nothing_is_open_settle_on_the_border():
+    wall = shapely.box(10, 10, 40, 30)
+    terrain = Terrain(SIZE_M, [Obstacle(wall)])
+    places = places_near(
+        terrain, Streams(2).draw("near"), np.arange(20), np.zeros(20, dtype=np.int64), np.full((20, 2), 20.0), 3.0
+    )
+    gap = shapely.distance(wall, shapely.points(places))
+    assert (gap > 0).all()
+    assert (gap < 0.05).all()
+
+
+def test_on_disc_moments():
+    uniform = np.random.default_rng(0).random((40_000, 2))
+    points = on_disc(uniform, 3.0)
+    square = (points**2).sum(axis=1)
+    assert square.max() <= 9
+    assert square.mean() == pytest.approx(4.5, rel=0.02)
+    assert (square**2).mean() == pytest.approx(27, rel=0.03)
+    assert points.mean(axis=0) == pytest.approx([0, 0], abs=0.03)

@@ -1,0 +1,183 @@
+"""The command line as a user meets it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from analysis import load_run
+from simulator.cli import main
+
+LONG = ["--set", "stop.visits=100000"]
+
+
+def fedmule(*arguments: str, cwd: Path, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "simulator", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
+
+
+def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "simulator", *arguments]
+    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_visits(folder: Path, visits: int) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if (folder / "contacts.arrows").exists() and len(load_run(folder).contacts) >= visits:
+            return
+        time.sleep(0.1)
+    raise AssertionError("the run did not get under way")
+
+
+def test_a_run_by_name_from_any_folder(tmp_path: Path) -> None:
+    done = fedmule("run", "smoke", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"smoke: 60 visits in 0:\d\d:\d\d of simulated time", done.stdout)
+    for word in ("learnt", "cost", "reached", "runs/smoke"):
+        assert word in done.stdout
+    files = {p.name for p in (tmp_path / "runs/smoke").iterdir()}
+    tables = {f"{name}.parquet" for name in ("contacts", "clients", "track", "graph")}
+    assert files == tables | {"scenario.toml", "manifest.json", "summary.json"}
+    manifest = json.loads((tmp_path / "runs/smoke/manifest.json").read_text())
+    assert manifest["finished"] is True
+    assert manifest["versions"]["torch"].startswith("2.")
+    again = fedmule("run", "smoke", "--quiet", cwd=tmp_path)
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    assert (tmp_path / "runs/smoke-2/summary.json").exists()
+
+
+def test_plain_lines_off_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: object) -> None:
+    monkeypatch.setattr("simulator.progress.LINE_EVERY_S", 0.0)
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "smoke", "--set", "stop.visits=5"]) == 0
+    printed = capfd.readouterr().err  # type: ignore[attr-defined]
+    assert re.search(r" 40%  2 visits, \d:\d\d:\d\d simulated, accuracy \d+\.\d%, \d+\.\d kB\n", printed)
+    assert "\r" not in printed
+
+
+def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty", reason="needs a Unix terminal")
+    termios = pytest.importorskip("termios", reason="needs a Unix terminal")
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(leader, (40, 120))
+    command = [sys.executable, "-m", "simulator", "run", "smoke", "--out", "run"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=follower)
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            part = os.read(leader, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(leader)
+    assert process.wait() == 0
+    assert b"60/60" in shown
+    assert b"simulated, accuracy" in shown
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_cleanly(tmp_path: Path, stop: signal.Signals) -> None:
+    process = start("run", "smoke", "--out", "run", *LONG, cwd=tmp_path)
+    wait_for_visits(tmp_path / "run", 1)
+    process.send_signal(stop)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in out
+    assert "Traceback" not in err
+    run = load_run(tmp_path / "run")
+    assert (run.finished, run.summary["stopped_by"]) == (False, "interrupted")
+    assert len(run.contacts) == run.summary["visits"] > 0
+    assert not list((tmp_path / "run").glob("*.arrows"))
+
+
+def test_a_killed_run_can_be_read(tmp_path: Path) -> None:
+    process = start("run", "smoke", "--out", "run", *LONG, cwd=tmp_path)
+    wait_for_visits(tmp_path / "run", 20)
+    process.kill()
+    process.wait()
+    run = load_run(tmp_path / "run")
+    assert not run.finished
+    assert run.summary == {}
+    assert list(run.contacts["visit"]) == list(range(1, len(run.contacts) + 1))
+    assert len(run.contacts) >= 20
+    assert len(run.track) > 0
+
+
+def test_a_stream_cut_anywhere_can_be_read(tmp_path: Path) -> None:
+    process = start("run", "smoke", "--out", "run", *LONG, cwd=tmp_path)
+    wait_for_visits(tmp_path / "run", 1)
+    process.kill()
+    process.wait()
+    stream = tmp_path / "run/contacts.arrows"
+    whole = stream.read_bytes()
+    rows = []
+    for share in (0.0, 0.1, 0.5, 0.9, 0.99, 1.0):
+        stream.write_bytes(whole[: int(share * len(whole))])
+        rows.append(len(load_run(tmp_path / "run").contacts))
+    assert rows == sorted(rows)
+    assert rows[-1] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "nowhere.toml"], "nowhere.toml: no such file"),
+        (["run", "smoke", "--out", "file/run"], "cannot write the run there"),
+        (["run", "smoke", "--out", "full"], "is not empty; choose another folder"),
+        (["run", "smoke", "--set", "clients.count=0"], "--set: clients.count = 0: must be at least 1"),
+        (["run", "smoke", "--set", "vehicle.start=[190, 130]"], "lies in an obstacle"),
+        (["run", "smoke", "--set", 'clients.mobility.kind="os:system"'], "--allow-plugins"),
+        (["run", "smoke", "--seed", "x"], "must be a whole number"),
+        (["check", "smoke", "binary.toml", "nowhere"], "binary.toml: not a text file"),
+        (["check"], "name at least one SCENARIO"),
+        (["check", "smoke", "--set", "vehicle.start=[190, 130]"], "lies in an obstacle"),
+        (["dance"], "invalid choice"),
+    ],
+)
+def test_bad_input_is_explained_with_status_2_and_nothing_is_lost(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/precious").write_text("precious")
+    (tmp_path / "binary.toml").write_bytes(bytes([0xFF, 0x00, 0x80]))
+    done = fedmule(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {p.name for p in tmp_path.iterdir()} == {"file", "full", "binary.toml"}
+    assert (tmp_path / "full/precious").read_text() == (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_finished_run_is_never_overwritten(tmp_path: Path) -> None:
+    arguments = ["run", "smoke", "--out", "run", "--quiet", "--set", "stop.visits=2"]
+    assert fedmule(*arguments, cwd=tmp_path).returncode == 0
+    before = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir()}
+    done = fedmule(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "holds a run already" in done.stderr
+    assert {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir()} == before
+
+
+def test_a_run_folder_runs_again_to_the_same_end(tmp_path: Path) -> None:
+    assert fedmule("run", "smoke", "--seed", "3", "--out", "a", "--quiet", cwd=tmp_path).returncode == 0
+    assert fedmule("run", "a", "--out", "b", "--quiet", cwd=tmp_path).returncode == 0
+    a, b = (load_run(tmp_path / name).contacts.drop(columns="host_time_s") for name in ("a", "b"))
+    assert a.equals(b)
+
+
+def test_check_says_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "smoke", "warzone"]) == 0
+    assert capsys.readouterr().out == "smoke: fine\nwarzone: fine\n"

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from analysis import Run, load_run
+from mobility.trajectory import place_at
+from simulator.engine import Simulation
+from simulator.errors import ScenarioError
+from simulator.run import run_scenario
+from simulator.scenario import Scenario
+from simulator.streams import Streams
+
+Small = Callable[..., Scenario]
+
+
+def run(scenario: Scenario, folder: Path) -> Run:
+    run_scenario(scenario, str(folder))
+    return load_run(folder)
+
+
+def same(a: pd.DataFrame, b: pd.DataFrame) -> None:
+    ours = [c for c in a.columns if not c.startswith("host_")]
+    pd.testing.assert_frame_equal(a[ours], b[ours], check_exact=True)
+
+
+def client_places(run: Run, client: int, times: Any) -> Any:
+    track = run.track[(run.track["node"] == "client") & (run.track["id"] == client)]
+    return place_at(track["sim_time_s"].to_numpy(), track[["x_m", "y_m"]].to_numpy(), np.asarray(times))
+
+
+# --- same seed, same bits ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["rwsadmm", "fedavg", "walkman", "local"])
+def test_same_seed_same_bits(small: Small, tmp_path: Path, algorithm: str) -> None:
+    scenario = small(learning={"algorithm": algorithm})
+    first = run(scenario, tmp_path / "a")
+    np.random.default_rng().random(10)
+    torch.manual_seed(99)  # whatever else runs
+    second = run(scenario, tmp_path / "b")
+    for table in ("contacts", "clients", "track", "graph"):
+        same(getattr(first, table), getattr(second, table))
+    other = run(small(seed=1, learning={"algorithm": algorithm}), tmp_path / "c")
+    assert not other.contacts["sim_time_s"].equals(first.contacts["sim_time_s"])
+
+
+def test_another_radio_leaves_data_movement_and_start_alone(small: Small, tmp_path: Path) -> None:
+    scenarios = [small(), small(radio={"kind": "disc", "range_m": 30.0, "setup_s": 9.0})]
+    simulations = [Simulation(s) for s in scenarios]
+    data = [s.learner.algorithm.data for s in simulations]
+    assert torch.equal(data[0].features, data[1].features)
+    assert torch.equal(data[0].labels, data[1].labels)
+    assert torch.equal(simulations[0].learner.algorithm.token, simulations[1].learner.algorithm.token)
+    runs = [run(s, tmp_path / str(i)) for i, s in enumerate(scenarios)]
+    end = min(r.contacts["sim_time_s"].iloc[-1] for r in runs)
+    times = np.linspace(0.0, end, 200)
+    assert not runs[0].contacts["sim_time_s"].equals(runs[1].contacts["sim_time_s"])
+    for client in range(8):
+        assert np.allclose(*(client_places(r, client, times) for r in runs), atol=1e-9)
+
+
+def test_streams_are_independent_and_uniform() -> None:
+    streams = Streams(3)
+    ids, counters = np.arange(500), np.zeros(500, dtype=np.int64)
+    a, b = streams.draw("one")(ids, counters, 200), streams.draw("two")(ids, counters, 200)
+    c = streams.draw("one")(ids, counters + 1, 200)
+    assert abs(a.mean() - 0.5) < 0.005
+    assert abs(a.var() - 1 / 12) < 0.002
+    for other in (b, c, np.roll(a, 1, axis=0), np.roll(a, 1, axis=1)):
+        assert abs(np.corrcoef(a.ravel(), other.ravel())[0, 1]) < 0.015
+    assert np.array_equal(streams.draw("one")(ids[[7, 3]], counters[:2], 200), a[[7, 3]])  # whoever else is asked for
+    assert np.histogram(a, 20, (0, 1))[0].std() < 3 * np.sqrt(a.size / 20)
+    assert not np.array_equal(Streams(4).draw("one")(ids, counters, 200), a)
+
+
+# --- the vehicle ---------------------------------------------------------------------------------------------
+
+
+def test_arrives_within_approach_and_stands_still_in_the_contact(small: Small, tmp_path: Path) -> None:
+    result = run(small(vehicle={"approach_m": 3.0}, stop={"visits": 40}), tmp_path / "run")
+    contacts = result.contacts
+    arrived = contacts["sim_time_s"] - contacts["contact_s"]
+    where = contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy()
+    vehicle = result.track[result.track["node"] == "vehicle"]
+    times, places = vehicle["sim_time_s"].to_numpy(), vehicle[["x_m", "y_m"]].to_numpy()
+    for share in (0.0, 0.5, 1.0):
+        during = place_at(times, places, (arrived + share * contacts["contact_s"]).to_numpy())
+        assert np.allclose(during, where, atol=1e-6)
+    for row in range(len(contacts)):
+        client = client_places(result, int(contacts["client"].iloc[row]), [arrived.iloc[row]])[0]
+        assert np.hypot(*(client - where[row])) <= 3.0 + 1e-6
+    legs = np.hypot(*np.diff(places, axis=0).T)
+    assert (legs <= 10.0 * np.diff(times) + 1e-6).all()  # never faster than speed_mps
+
+
+def test_a_client_that_outruns_the_vehicle_is_given_up(small: Small, tmp_path: Path) -> None:
+    fast = {"kind": "waypoint", "speed_mps": [30.0, 40.0], "pause_s": [0.0, 0.0]}
+    scenario = small(
+        terrain={"size_m": [5000, 5000]},
+        clients={"count": 3, "mobility": fast},
+        vehicle={"speed_mps": 0.5, "give_up_s": 60.0},
+        radio={"kind": "disc", "range_m": 50.0},
+        stop={"visits": 30},
+    )
+    summary = run_scenario(scenario, str(tmp_path / "run"))
+    assert summary["stopped_by"] == "nobody_reached"
+    assert summary["missed"] > 20
+
+
+def test_report_errors_larger_than_the_approach_delay_but_do_not_prevent_visits(small: Small, tmp_path: Path) -> None:
+    exact = run(small(clients={"report_error_m": 0.0}), tmp_path / "exact")
+    vague = run(small(clients={"report_error_m": 8.0}), tmp_path / "vague")
+    assert len(vague.contacts) == 20
+    assert vague.contacts["travel_s"].sum() > exact.contacts["travel_s"].sum()
+
+
+# --- contacts ------------------------------------------------------------------------------------------------
+
+
+def test_the_log_adds_up(small: Small, tmp_path: Path) -> None:
+    result = run(small(), tmp_path / "run")
+    contacts, clients, summary = result.contacts, result.clients, result.summary
+    assert list(contacts["visit"]) == list(range(1, 21))
+    assert np.allclose((contacts["travel_s"] + contacts["contact_s"]).cumsum(), contacts["sim_time_s"])
+    assert sorted(clients["visit"].unique()) == [0, 5, 10, 15, 20]
+    last = clients[clients["visit"] == 20]
+    assert last["visits"].sum() == 20
+    assert last["participations"].sum() == contacts["delivered"].sum()
+    assert last["gradient_steps"].sum() == contacts["gradient_steps"].sum()
+    assert last["bytes_up"].sum() == contacts["bytes_up"].sum()  # unicast
+    assert last["bytes_down"].sum() > contacts["bytes_down"].sum()  # a broadcast counts once on the air
+    assert contacts["personal_test_acc_mean"].iloc[-1] == pytest.approx(last["test_acc"].mean())
+    weighted = np.average(last["test_acc"], weights=last["test_samples"])
+    assert contacts["personal_test_acc_weighted"].iloc[-1] == pytest.approx(weighted)
+    assert contacts["token_test_acc"].notna().sum() == 4
+    assert contacts["personal_test_acc_mean"].notna().all()
+    for ids, count in (("active_ids", "active"), ("delivered_ids", "delivered")):
+        assert (contacts[ids].map(len) == contacts[count]).all()
+    assert summary["bytes_down"] == contacts["bytes_down"].sum()
+    assert summary["personal_test_acc_mean"] == contacts["personal_test_acc_mean"].iloc[-1]
+    assert (summary["finished"], summary["stopped_by"]) == (True, "visits")
+
+
+def test_who_takes_part(small: Small, tmp_path: Path) -> None:
+    everyone = run(small(), tmp_path / "all").contacts
+    assert (everyone["active"] == everyone["neighbours"]).all()
+    assert everyone["neighbours"].max() > 3
+    visited = run(small(learning={"active": "visited"}), tmp_path / "visited").contacts
+    assert (visited["active"] == 1).all()
+    assert all(ids[0] == client for ids, client in zip(visited["active_ids"], visited["client"], strict=True))
+    two = run(small(learning={"active": 2}), tmp_path / "two").contacts
+    assert (two["active"] == np.minimum(two["neighbours"], 2)).all()
+    assert all(client in ids for ids, client in zip(two["active_ids"], two["client"], strict=True))
+
+
+def snapshot(simulation: Simulation) -> dict[str, Any]:
+    algorithm: Any = simulation.learner.algorithm
+    tensors = ("token", "models", "duals", "contributions")
+    arrays = ("participations", "seen", "released")
+    return {n: getattr(algorithm, n).clone() for n in tensors} | {n: getattr(algorithm, n).copy() for n in arrays}
+
+
+def test_a_lost_exchange_changes_nothing_and_is_charged(small: Small, tmp_path: Path) -> None:
+    # A slow radio: everyone walks out of its range long before a model is through.
+    scenario = small(
+        clients={"mobility": {"kind": "waypoint", "speed_mps": [2.0, 3.0], "pause_s": [0.0, 0.0]}},
+        radio={"kind": "disc", "range_m": 10.0, "rate_mbps": 0.0001},
+        stop={"visits": 10},
+    )
+    simulation = Simulation(scenario)
+    before = snapshot(simulation)
+    summary = simulation.run()
+    after = snapshot(simulation)
+    assert summary["delivered"] == 0
+    assert summary["active"] >= 10
+    assert summary["bytes_down"] > 0
+    assert summary["airtime_s"] > 1
+    assert summary["personal_test_acc_mean"] == summary["start_personal_test_acc_mean"]
+    for name, value in before.items():
+        assert (value == after[name]).all(), name
+
+
+def test_only_delivered_clients_change(small: Small) -> None:
+    scenario = small(
+        clients={"mobility": {"kind": "waypoint", "speed_mps": [2.0, 3.0], "pause_s": [0.0, 0.0]}},
+        radio={"kind": "disc", "range_m": 40.0, "rate_mbps": 0.004},
+        stop={"visits": 25},
+    )
+    simulation = Simulation(scenario)
+    states = [snapshot(simulation)]
+    rows: list[dict[str, Any]] = []
+    simulation.start(watch=lambda ledger: states.append(snapshot(simulation)))
+    simulation.ledger._log.contact = rows.append  # type: ignore[method-assign]
+    while len(rows) < 25:
+        simulation.env.step()
+    lost = 0
+    for row, before, after in zip(rows, states[:-1], states[1:], strict=True):
+        changed = (before["models"] != after["models"]).any(dim=1).numpy()
+        assert set(np.flatnonzero(changed)) == set(row["delivered_ids"])
+        assert (after["participations"] - before["participations"]).sum() == row["delivered"]
+        lost += row["active"] - row["delivered"]
+    assert lost > 0
+
+
+def test_local_training_meets_the_same_clients_and_takes_the_same_steps(small: Small, tmp_path: Path) -> None:
+    ours = run(small(stop={"visits": 30}), tmp_path / "rwsadmm")
+    alone = run(small(learning={"algorithm": "local"}, stop={"visits": 30}), tmp_path / "local")
+    same(
+        ours.contacts[["sim_time_s", "client", "active", "delivered", "gradient_steps"]],
+        alone.contacts[["sim_time_s", "client", "active", "delivered", "gradient_steps"]],
+    )
+    assert alone.contacts[["bytes_down", "bytes_up"]].to_numpy().sum() == 0
+    assert alone.contacts["token_step_norm"].max() == 0
+
+
+# --- the end -------------------------------------------------------------------------------------------------
+
+
+def test_stops(small: Small, tmp_path: Path) -> None:
+    timed = run(small(stop={"sim_time_s": 100.0}), tmp_path / "time")
+    assert timed.summary["stopped_by"] == "sim_time_s"
+    assert timed.summary["sim_time_s"] == 100.0
+    assert timed.contacts["sim_time_s"].max() <= 100.0
+    assert timed.track["sim_time_s"].max() == 100.0
+    assert timed.clients["visit"].max() == len(timed.contacts)
+    sized = run(small(stop={"total_bytes": 50_000}), tmp_path / "bytes").contacts
+    spent = (sized["bytes_down"] + sized["bytes_up"]).cumsum()
+    assert spent.iloc[-1] >= 50_000 > spent.iloc[-2]
+    good = run(small(stop={"accuracy": 0.4, "visits": 200}), tmp_path / "good")
+    assert good.summary["stopped_by"] == "accuracy"
+    assert good.contacts["personal_test_acc_mean"].iloc[-1] >= 0.4 > good.contacts["personal_test_acc_mean"].iloc[-2]
+    assert pd.notna(good.contacts["token_test_acc"].iloc[-1])  # the last visit is always looked at
+
+
+def test_everyone_is_placed_anew(small: Small, tmp_path: Path) -> None:
+    mobility = {"kind": "placed_anew", "every_visits": 5, "neighbours": 2, "neighbour_range_m": 80.0}
+    result = run(small(clients={"mobility": mobility}), tmp_path / "run")
+    times = result.contacts["sim_time_s"].to_numpy()
+    jumps = {t for t, rows in result.track[result.track["node"] == "client"].groupby("sim_time_s") if len(rows) == 16}
+    assert jumps == {times[4], times[9], times[14], times[19]} - {times[19]} or jumps == set(times[4::5])
+
+
+# --- worlds that cannot be, or not quite ---------------------------------------------------------------------
+
+WALL = [[90, 40], [210, 40], [210, 160], [90, 160]]
+COURT = [[100, 50], [200, 50], [200, 150], [100, 150]]
+
+
+def test_clients_behind_walls(small: Small) -> None:
+    terrain = {"obstacles": [{"polygon": WALL, "holes": [COURT]}]}
+    vehicle = {"start": [10.0, 10.0]}
+    inside, outside = [[150.0, 100.0]] * 3, [[250.0, 20.0]]
+    enclosed = {"count": 3, "mobility": {"kind": "static", "places": inside}}
+    with pytest.raises(ScenarioError, match="cannot be reached"):
+        Simulation(small(terrain=terrain, vehicle=vehicle, clients=enclosed))
+    mixed = {"count": 4, "mobility": {"kind": "static", "places": inside + outside}}
+    simulation = Simulation(small(terrain=terrain, vehicle=vehicle, clients=mixed))
+    assert any("cannot reach client 0" in w and "2 at" in w for w in simulation.world.warnings)
+    summary = simulation.run()
+    assert summary["visits"] == 20
+    assert list(simulation.ledger.visits_to) == [0, 0, 0, 20]
+
+
+def test_a_vehicle_that_starts_in_a_wall(small: Small) -> None:
+    with pytest.raises(ScenarioError, match=r"vehicle\.start"):
+        Simulation(small(vehicle={"start": [150.0, 100.0]}))
+    everywhere = [{"polygon": [[-1, -1], [301, -1], [301, 201], [-1, 201]]}]
+    with pytest.raises(ScenarioError, match="no open ground"):
+        Simulation(small(terrain={"obstacles": everywhere}))
+
+
+def test_warnings_about_the_contact_graph(small: Small) -> None:
+    apart = {"count": 2, "mobility": {"kind": "static", "places": [[10.0, 10.0], [290.0, 190.0]]}}
+    stuck = Simulation(small(clients=apart, vehicle={"jump": 0.0})).world.warnings
+    assert any("never be visited" in w and "jump = 0" in w for w in stuck)
+    lonely = Simulation(small(clients=apart)).world.warnings
+    assert any("nobody in radio range" in w for w in lonely)
+    together = {"count": 2, "mobility": {"kind": "static", "places": [[10.0, 10.0], [20.0, 10.0]]}}
+    assert not Simulation(small(clients=together, vehicle={"jump": 0.0})).world.warnings
+
+
+def test_a_layout_that_cannot_be(small: Small) -> None:
+    far = {"kind": "placed_anew", "neighbours": 7, "neighbour_range_m": 0.001}
+    with pytest.raises(ScenarioError, match="raise neighbour_range_m"):
+        Simulation(small(clients={"mobility": far}))

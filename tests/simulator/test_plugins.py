@@ -1,0 +1,118 @@
+"""Classes of the user's own: in a scenario, from the user's own folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from analysis import load_run
+from simulator.cli import main
+
+MODULE = '''
+import numpy as np
+from learning.algorithm import Update
+from learning.fedavg import FedAvg
+from learning.mlr import MLR
+from learning.synthetic import synthetic
+from mobility.movement import Movement
+from radio.link import Ladder, Radio
+
+
+class Row(Movement):
+    def __init__(self, terrain, count, draw, gap_m):
+        self.places = np.stack([10 + gap_m * np.arange(count), np.full(count, 10.0)], axis=1)
+
+    def start(self):
+        return self.places
+
+
+class Whisper(Radio):
+    def __init__(self, metres=20.0):
+        self.metres = metres
+
+    def ladder(self, loss_db):
+        return Ladder(np.array([self.metres]), np.array([1e6]))
+
+
+class Lazy(FedAvg):
+    def __init__(self, *, share=1.0, **parts):
+        super().__init__(**parts)
+        self.share = share
+
+    def update(self, contact):
+        old = self.token
+        update = super().update(contact)
+        self.token = old + self.share * (self.token - old)
+        return update
+
+
+class Doubled(MLR):
+    pass
+
+
+def easy(clients, generator, level):
+    return synthetic(clients, generator, alpha=level, samples=(20, 30))
+'''
+
+SCENARIO = """
+[clients]
+count = 6
+mobility = { kind = "own_parts_of_mine:Row", gap_m = 15.0 }
+[radio]
+kind = "own_parts_of_mine:Whisper"
+metres = 25.0
+[learning]
+algorithm = { kind = "own_parts_of_mine:Lazy", share = 0.5 }
+model = "own_parts_of_mine:Doubled"
+dataset = { kind = "own_parts_of_mine:easy", level = 0.1 }
+[stop]
+visits = 8
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "own_parts_of_mine.py").write_text(MODULE)
+    (tmp_path / "mine.toml").write_text(SCENARIO)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "own_parts_of_mine", raising=False)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("own_parts_of_mine", None)
+
+
+def test_every_part_can_be_ones_own(folder: Path) -> None:
+    assert main(["run", "mine.toml", "--allow-plugins", "--quiet", "--out", "run"]) == 0
+    run = load_run("run")
+    start = run.track[(run.track["node"] == "client")].groupby("id").first()
+    assert list(start["x_m"]) == [10 + 15.0 * i for i in range(6)]
+    assert run.contacts["neighbours"].max() == 3  # one either side within 25 m
+    assert run.scenario["learning"]["algorithm"] == {"kind": "own_parts_of_mine:Lazy", "share": 0.5}
+    assert run.summary["algorithm"] == "own_parts_of_mine:Lazy"
+
+
+def test_nothing_is_imported_unless_allowed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "own_parts_of_mine.py").write_text("raise SystemExit('this must not run')")
+    assert main(["run", "mine.toml", "--out", "run"]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("add --allow-plugins") == 5
+    assert main(["check", "mine.toml"]) == 0
+    assert "own_parts_of_mine" not in sys.modules
+    assert not (folder / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("own_parts_of_mine:Nobody", "radio.kind = \"own_parts_of_mine:Nobody\": cannot be imported"),
+        ("no_such_module:X", "cannot be imported: ModuleNotFoundError"),
+        ("own_parts_of_mine:Row", "radio.kind = \"own_parts_of_mine:Row\": cannot be made: TypeError"),
+    ],
+)
+def test_own_classes_that_do_not_work(
+    folder: Path, capsys: pytest.CaptureFixture[str], kind: str, message: str
+) -> None:
+    assert main(["run", "mine.toml", "--allow-plugins", "--set", f'radio.kind="{kind}"']) == 2
+    assert message in capsys.readouterr().err
