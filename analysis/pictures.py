@@ -63,7 +63,7 @@ def draw_map(run: Run, axes: Axes) -> None:
     axes.scatter(last["x_m"], last["y_m"], s=14, color=GREEN, zorder=4, label="clients at the end", linewidths=0)
     axes.set(xlim=(0, terrain["size_m"][0]), ylim=(0, terrain["size_m"][1]), xlabel="x (m)", ylabel="y (m)")
     axes.set_aspect("equal")
-    axes.legend(loc="upper left", fontsize=8, framealpha=0.9)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8, frameon=False)
 
 
 def draw_accuracy(run: Run, axes: Axes) -> None:
@@ -74,7 +74,7 @@ def draw_accuracy(run: Run, axes: Axes) -> None:
         hours,
         100 * contacts["personal_test_acc_mean"],
         color=GREEN,
-        label="personal models, mean over clients",
+        label="personal models",
     )
     looked = contacts["token_test_acc"].notna()
     axes.plot(
@@ -82,8 +82,8 @@ def draw_accuracy(run: Run, axes: Axes) -> None:
         100 * contacts["token_test_acc"][looked],
         color=BLUE,
         marker=".",
-        label="token on everyone's data",
+        label="token",
     )
-    axes.set(xlabel="simulated time (h)", ylabel="test accuracy (%)", ylim=(0, 100))
+    axes.set(xlabel="simulated time (h)", ylabel="test accuracy, mean over clients (%)", ylim=(0, 100))
     axes.grid(alpha=0.3)
-    axes.legend(loc="lower right", fontsize=8)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=8, frameon=False)

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `fedmule`; returns the exit status: 0 fine, 2 bad input, 130 interrupted."""
+    """Entry point of `fedmule`; returns the exit status: 0 fine, 1 failed, 2 bad input, 130 interrupted."""
     from simulator.errors import UserError
 
     arguments = _parser().parse_args(argv)
@@ -22,6 +22,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away
         sys.stderr.close()
         return 0
+    except OSError as error:  # a full disk, say
+        sys.stderr.write(f"{error.filename or 'fedmule'}: {error.strerror or error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:

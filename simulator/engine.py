@@ -116,6 +116,6 @@ class Simulation:
             link_over_time(radio, world.terrain, world.places.trajectories, here, int(client), self.env.now)
             for client in active
         ]
-        compute_s = exchange.flops / self.scenario.clients.compute_flops
+        compute_s = exchange.flops / self.scenario.clients.compute_flops_per_s
         load = Load(exchange.bytes_down, compute_s, exchange.bytes_up, exchange.broadcast)
         return run_exchange(links, load, self.env.now, radio.setup_s, radio.latency_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,7 @@ class Ledger:
         self.bytes_down = self.bytes_up = self.active = self.delivered = 0
         self.travel_s = self.airtime_s = self.now = 0.0
         self.start_acc = self.accuracy
+        self._diverged = False
         self._evaluated_at = -1  # the visit after which all clients were looked at last
         self._last: dict[str, Any] = {}  # the last value of each column of LAST_VALUES
 
@@ -97,6 +99,8 @@ class Ledger:
                 self.stopped_by = "total_bytes"
             elif stop.accuracy is not None and self.accuracy >= stop.accuracy:
                 self.stopped_by = "accuracy"
+            elif self._diverged:
+                self.stopped_by = "diverged"
             elif self._missed_in_a_row > 20 + 2 * len(self.visits_to):
                 self.stopped_by = "nobody_reached"
         return self.stopped_by is not None
@@ -156,6 +160,7 @@ class Ledger:
             "personal_test_acc_weighted": self._evaluator.personal_test_acc_weighted,
         }
         if update:
+            self._diverged = not math.isfinite(update.train_loss)
             row |= {name: getattr(update, name) for name in ("train_loss", "token_step_norm", "kappa")}
         if self.visits % self._evaluate_every == 0 or self.over(self.now):
             row |= self.evaluate()

@@ -79,6 +79,7 @@ WHY = {
     "total_bytes": "the bytes were used up",
     "accuracy": "the accuracy asked for was reached",
     "interrupted": "it was interrupted",
+    "diverged": "the models diverged (the loss is not a number any more): try a smaller learning.step_size or beta",
     "nobody_reached": "the vehicle could reach nobody any more",
 }
 

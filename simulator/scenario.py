@@ -142,7 +142,7 @@ class Clients(Part):
     mobility: Mobility = key("squads", "how they move")
     report_period_s: Positive = key(10.0, "time between satellite reports of their places, s")
     report_error_m: NotNegative = key(2.0, "standard deviation of a reported place along each axis, m")
-    compute_flops: Positive = key(1e9, "floating-point operations per second of a client's device")
+    compute_flops_per_s: Positive = key(1e9, "floating-point operations per second of a client's device")
 
 
 # --- radio -------------------------------------------------------------------------------------------------

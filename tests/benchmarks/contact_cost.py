@@ -93,7 +93,9 @@ def compare(sizes: list[int], mobility: str, contacts: int, rounds: int) -> list
         for case in cases:
             case.measure(contacts)
     print(f"\n{mobility} clients, ms of CPU per contact (median of {rounds} rounds of {contacts})")
-    print(f"{'clients':>8} {'contact':>9} {'ratio':>7} {'look-up of places':>18} {'build s':>9} {'state MB':>9} {'grew MB':>8}")
+    print(
+        f"{'clients':>8} {'contact':>9} {'ratio':>7} {'look-up of places':>18} {'build s':>9} {'state MB':>9} {'grew MB':>8}"
+    )
     results = []
     first = np.array(cases[0].rounds)
     for case in cases:

@@ -10,7 +10,7 @@ import pytest
 from analysis import load_run
 from simulator.cli import main
 
-MODULE = '''
+MODULE = """
 import numpy as np
 from learning.algorithm import Update
 from learning.fedavg import FedAvg
@@ -54,7 +54,7 @@ class Doubled(MLR):
 
 def easy(clients, generator, level):
     return synthetic(clients, generator, alpha=level, samples=(20, 30))
-'''
+"""
 
 SCENARIO = """
 [clients]
@@ -106,9 +106,9 @@ def test_nothing_is_imported_unless_allowed(folder: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("own_parts_of_mine:Nobody", "radio.kind = \"own_parts_of_mine:Nobody\": cannot be imported"),
+        ("own_parts_of_mine:Nobody", 'radio.kind = "own_parts_of_mine:Nobody": cannot be imported'),
         ("no_such_module:X", "cannot be imported: ModuleNotFoundError"),
-        ("own_parts_of_mine:Row", "radio.kind = \"own_parts_of_mine:Row\": cannot be made: TypeError"),
+        ("own_parts_of_mine:Row", 'radio.kind = "own_parts_of_mine:Row": cannot be made: TypeError'),
     ],
 )
 def test_own_classes_that_do_not_work(

@@ -1,0 +1,66 @@
+"""What the README shows runs as printed there."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from analysis import load_run
+from simulator.cli import main
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def block(language: str, containing: str) -> str:
+    """The one fenced block of a language that contains a text."""
+    blocks = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    (found,) = [text for text in blocks if containing in text]
+    return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    sys.modules.pop("my_parts", None)
+
+
+def run_commands(text: str) -> None:
+    for line in text.strip().splitlines():
+        program, *arguments = line.split()
+        assert program == "fedmule"
+        assert main(arguments) == 0, line
+
+
+def test_first_own_scenario(desk: Path) -> None:
+    (desk / "valley.toml").write_text(block("toml", "lake"))
+    run_commands(block("sh", "valley.toml"))
+    slow, fast = load_run("runs/valley"), load_run("runs/valley-2")
+    assert slow.summary["sim_time_s"] == 3600
+    assert (fast.scenario["vehicle"]["speed_mps"], fast.scenario["seed"]) == (12, 1)
+
+
+def test_own_parts(desk: Path) -> None:
+    (desk / "my_parts.py").write_text(block("python", "class Ring"))
+    (desk / "mine.toml").write_text(block("toml", "my_parts:Ring"))
+    run_commands(block("sh", "mine.toml"))
+    run = load_run("runs/mine")
+    assert len(run.contacts) == 50
+    assert run.contacts["neighbours"].max() == 3  # 62 m apart: one either side within 90 m
+
+
+def test_looking_at_results(desk: Path) -> None:
+    assert main(["run", "warzone", "--set", "stop.visits=10", "--quiet"]) == 0
+    exec(compile(block("python", "load_run"), "README.md", "exec"), {})
+    assert (desk / "warzone.png").exists()
+
+
+def test_pictures_and_links_exist() -> None:
+    root = Path(__file__).parents[2]
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (root / target).exists(), target
