@@ -63,7 +63,8 @@ class Slack(Algorithm):
 
     def eps(self, progress: float) -> float:
         """The tube's half-width now."""
-        return self.settings.eps if progress < self.settings.open_at else math.inf
+        opened = progress >= self.settings.open_at and self.settings.open_at < 1
+        return math.inf if opened else self.settings.eps
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         whole = super().exchange(clients, progress)

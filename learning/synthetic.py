@@ -17,10 +17,11 @@ def synthetic(
     samples: tuple[int, int] = (50, 1000),
     test_share: float = 0.25,
 ) -> ClientData:
-    """Samples of a linear classifier per client; alpha sets how models differ, beta how features differ.
+    """Samples of a linear classifier per client, drawn afresh for each; beta sets how much features differ.
 
-    Client k: u ~ N(0, alpha), W, b ~ N(u, 1); B ~ N(0, beta), v ~ N(B, 1); x ~ N(v, diag(j^-1.2)) and
-    label = argmax(xW + b). Sizes follow a log-normal law from samples[0] up, cut at samples[1].
+    Client k: u ~ N(0, alpha²), W, b ~ N(u, 1); B ~ N(0, beta²), v ~ N(B, 1); x ~ N(v, diag(j^-1.2)) and
+    label = argmax(xW + b). Sizes follow a log-normal law from samples[0] up, cut at samples[1]. As published, u
+    shifts all classes of a client alike and cancels in the argmax: alpha changes the models, not the labels.
     """
     low, high = samples
     sizes = np.minimum(low + generator.lognormal(4.0, 2.0, clients).astype(np.int64), high)

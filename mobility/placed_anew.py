@@ -9,7 +9,7 @@ from mobility.movement import Draw, FloatArray, IntArray, Movement, places_near,
 from mobility.terrain import Terrain
 
 REDRAWS = 20  # whole random layouts to try before repairing one
-REPAIRS = 2000  # rounds of moving those who lack neighbours
+REPAIRS = 500  # rounds of moving those who lack neighbours
 
 
 class CannotPlace(ValueError):
@@ -55,7 +55,7 @@ class PlacedAnew(Movement):
             if not lacking.size:
                 return places
         for attempt in range(REDRAWS, REDRAWS + REPAIRS):
-            host = self._draw(lacking, counters[lacking] + attempt, 1)[:, 0] * self._count
+            host = self._draw(lacking, -1 - counters[lacking] - attempt, 1)[:, 0] * self._count
             host_places = places[host.astype(np.int64)]
             ids = self._count + lacking  # draws of their own, apart from the host's
             places[lacking] = places_near(

@@ -56,7 +56,8 @@ class Places:
 
     def advance(self, t: float) -> None:
         """Move on to time t, taking the last report due by then."""
-        report = int(t / self._period_s + 1e-9)
+        report = int(t // self._period_s)
+        report += (report + 1) * self._period_s <= t  # the division may round down
         if report > self._report:
             self._report = report
             self._reported = self._look_up(min(t, report * self._period_s))

@@ -22,9 +22,11 @@ class Router:
     """
 
     def __init__(self, walls: BaseGeometry, ground: shapely.Polygon, clearance_m: float) -> None:
-        self._core = walls.buffer(clearance_m / 2, join_style="mitre")
+        inflated = walls.buffer(clearance_m, join_style="mitre")
+        # Inflated and shrunk back half-way: gaps that the inflation closes stay closed.
+        self._core = inflated.buffer(-clearance_m / 2, join_style="mitre")
         shapely.prepare(self._core)
-        corners = _convex_corners(walls.buffer(clearance_m, join_style="mitre"))
+        corners = _convex_corners(inflated)
         inside = shapely.intersects_xy(ground, corners[:, 0], corners[:, 1])
         free = ~shapely.intersects_xy(self._core, corners[:, 0], corners[:, 1])
         self.corners: FloatArray = corners[inside & free]

@@ -34,7 +34,7 @@ class Trajectories:
     def record(self, log: Callable[[Waypoints], None]) -> None:
         """From time 0 on give `log` every waypoint as it is passed: a complete trace of the movement."""
         self._log = log
-        log(Waypoints(np.arange(len(self)), np.zeros(len(self)), self._from))
+        log(Waypoints(np.arange(len(self)), np.zeros(len(self)), self._from.copy()))
 
     def __len__(self) -> int:
         return len(self._from)
@@ -108,14 +108,23 @@ class Trajectories:
     def _append(self, new: Waypoints) -> None:
         order = np.argsort(new.client, kind="stable")
         client, start, count = np.unique(new.client[order], return_index=True, return_counts=True)
-        done = client[self._first[client] == self._last[client]]
-        self._first[done] = self._last[done] = 0  # an empty queue starts again at the front
+        self._move_to_front(client)
         self._make_room(int((self._last[client] + count).max()))
         nth = np.arange(len(order)) - np.repeat(start, count)  # which of its client's new waypoints
         row, slot = np.repeat(client, count), np.repeat(self._last[client], count) + nth
         self._queue_t[row, slot] = new.t[order]
         self._queue_xy[row, slot] = new.xy[order]
         self._last[client] += count
+
+    def _move_to_front(self, client: IntArray) -> None:
+        """Let these queues begin at their first slot again, so that they do not grow for ever."""
+        moved = client[self._first[client] > 0]
+        slots = self._queue_t.shape[1]
+        order = np.minimum(self._first[moved, None] + np.arange(slots), slots - 1)
+        self._queue_t[moved] = np.take_along_axis(self._queue_t[moved], order, axis=1)
+        self._queue_xy[moved] = np.take_along_axis(self._queue_xy[moved], order[:, :, None], axis=1)
+        self._last[moved] -= self._first[moved]
+        self._first[moved] = 0
 
     def _make_room(self, slots: int) -> None:
         have = self._queue_t.shape[1]

@@ -61,23 +61,24 @@ def run_exchange(
     asked = left.copy()
     step = np.zeros(m, dtype=np.int64)
     lost = np.zeros(m, dtype=bool)
-    rate, until = np.zeros(m), np.full(m, -np.inf)  # of the link's present stretch
+    rate, until = np.zeros(m), np.zeros(m)  # of the link's present stretch
     now, airtime_s, air_bits_down = start_s, 0.0, 0.0
+    for i in everyone:
+        rate[i], until[i] = _stretch_after(links[i], now)
+    lost |= rate == 0
     while True:
         while (finished := (step < DONE) & (left[everyone, step] <= 0)).any():
             step[finished] += 1
         busy = (step < DONE) & ~lost
         for i in np.flatnonzero(busy & (until <= now)):
-            while until[i] <= now:
-                stretch = next(links[i])
-                rate[i], until[i] = stretch.rate_bps, stretch.end_s
+            rate[i], until[i] = _stretch_after(links[i], now)
             lost[i] = rate[i] == 0
         busy &= ~lost
         if not busy.any():
             break
         down, up = busy & (step == DOWN), busy & (step == UP)
         one_for_all = load.broadcast and bool(down.any())
-        transfers = up.sum() + (1 if one_for_all else down.sum())
+        transfers = int(up.sum()) + (1 if one_for_all else int(down.sum()))
         speed = np.ones(m)  # how fast the present step shrinks; seconds pass one per second
         speed[up] = rate[up] / transfers
         speed[down] = (rate[down].min() if one_for_all else rate[down]) / max(transfers, 1)
@@ -92,7 +93,7 @@ def run_exchange(
     moved = np.floor((asked - np.maximum(left, 0.0)) / 8 + 1e-6).astype(np.int64)
     return Outcome(
         end_s=now,
-        delivered=step == DONE,
+        delivered=(step == DONE) & ~lost,
         bytes_down=moved[:, DOWN],
         bytes_up=moved[:, UP],
         air_bytes_down=int(air_bits_down / 8 + 1e-6),
@@ -100,3 +101,11 @@ def run_exchange(
         airtime_s=airtime_s,
         compute_s=float(load.compute_s[step >= COMPUTE].max(initial=0.0)),
     )
+
+
+def _stretch_after(link: Iterator[Stretch], now: float) -> tuple[float, float]:
+    """Rate and end of the first stretch that ends after now."""
+    stretch = next(link)
+    while stretch.end_s <= now:
+        stretch = next(link)
+    return stretch.rate_bps, stretch.end_s

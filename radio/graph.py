@@ -22,7 +22,7 @@ class ContactGraph:
         self._terrain = terrain
         self.members = members  # [n] who belongs to the graph: those the vehicle can drive to
         self.reachable = np.flatnonzero(members)
-        self._range_m = radio.range_m
+        self._range_m = radio.range_m * (1 + 1e-9)  # who is near enough to ask; the link itself decides
         self.still = places.trajectories.still
 
     def neighbours(self, client: int) -> IntArray:
@@ -41,7 +41,7 @@ class ContactGraph:
         from scipy.spatial import cKDTree
 
         known = self._places.known(self.reachable)
-        pairs = cKDTree(known).query_pairs(self._range_m * (1 + 1e-9), output_type="ndarray").astype(np.int64)
+        pairs = cKDTree(known).query_pairs(self._range_m, output_type="ndarray").astype(np.int64)
         heard = np.zeros(len(pairs), dtype=bool)
         for start in range(0, len(pairs), 100_000):  # rays in portions, so that memory stays small
             part = pairs[start : start + 100_000]

@@ -41,7 +41,8 @@ class WifiDirect(Radio):
         self._cutoff_dbm = cutoff_dbm
         self.tx_power_dbm = tx_power_dbm
         if range_m is not None:
-            self.tx_power_dbm = cutoff_dbm + float(self.path_loss_db(np.array(range_m)))
+            weakest_dbm = max(cutoff_dbm, float(NOISE_DBM + MIN_SNR_DB[0]))
+            self.tx_power_dbm = weakest_dbm + float(self.path_loss_db(np.array(range_m)))
         self._ladders: dict[float, Ladder] = {}  # by obstacle loss, of which there are few
 
     def path_loss_db(self, distance_m: FloatArray) -> FloatArray:
@@ -58,7 +59,8 @@ class WifiDirect(Radio):
 
     def _make_ladder(self, loss_db: float) -> Ladder:
         needed_dbm = np.maximum(NOISE_DBM + MIN_SNR_DB, self._cutoff_dbm)
-        margin_db = self.received_dbm(np.array(1.0), loss_db) - needed_dbm
+        # A hair more than the formula, so that rounding does not cut off a client at exactly the range.
+        margin_db = self.received_dbm(np.array(1.0), loss_db) - needed_dbm + 1e-9
         distances = 10 ** (margin_db / (10 * self._exponent))
         best = np.flatnonzero((margin_db >= 0) & (distances > np.append(distances[1:], 0.0)))[::-1]
         return Ladder(distances[best], 1e6 / (FIXED_US + SCALED / PHY_MBPS[best]))

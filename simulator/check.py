@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import shapely
@@ -49,8 +50,12 @@ def cross_check(scenario: Scenario) -> list[Problem]:
     if isinstance(mobility, PlacedAnewMobility) and mobility.neighbours >= clients.count:
         message = f"must be less than the number of clients, {clients.count}"
         problems.append(Problem("clients.mobility.neighbours", message, mobility.neighbours))
-    if isinstance(scenario.learning.dataset, SyntheticDataset):
-        problems += _ordered("learning.dataset.samples", scenario.learning.dataset.samples)
+    learning = scenario.learning
+    if learning.variant != "slack" and math.isinf(learning.eps):
+        message = f'must be finite for variant = "{learning.variant}"'
+        problems.append(Problem("learning.eps", message, learning.eps))
+    if isinstance(learning.dataset, SyntheticDataset):
+        problems += _ordered("learning.dataset.samples", learning.dataset.samples)
     return problems
 
 

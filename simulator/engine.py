@@ -97,7 +97,7 @@ class Simulation:
 
     def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
         """The visited client and every client that hears the vehicle where it stands, ascending."""
-        near = self.world.places.within(here, self.world.radio.range_m)
+        near = self.world.places.within(here, self.world.radio.range_m * (1 + 1e-9))
         heard = near[linked(self.world.radio, self.world.terrain, here, self.world.places.true(near))]
         return np.union1d(heard, [target])
 

@@ -65,6 +65,8 @@ class Ledger:
         self.gradient_steps = np.zeros(n, dtype=np.int64)
         self.received, self.sent = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.bytes_down = self.bytes_up = self.active = self.delivered = 0
+        self._bytes_spent = 0  # of the budget: uncharged ones too, so that training alone ends when its reference does
+        self._silent_visits = 0  # since the last byte was on the air
         self.travel_s = self.airtime_s = self.now = 0.0
         self.start_acc = self.accuracy
         self._diverged = False
@@ -84,7 +86,7 @@ class Ledger:
     def progress(self, now: float) -> float:
         """The share of the run's budget that is used up, by whichever limit is nearest."""
         used = [(self.visits, self._stop.visits), (now, self._stop.sim_time_s)]
-        used += [(self.bytes_down + self.bytes_up, self._stop.total_bytes)]
+        used += [(self._bytes_spent, self._stop.total_bytes)]
         return min(1.0, max((spent / limit for spent, limit in used if limit is not None), default=0.0))
 
     def over(self, now: float) -> bool:
@@ -95,8 +97,10 @@ class Ledger:
                 self.stopped_by = "visits"
             elif stop.sim_time_s is not None and now >= stop.sim_time_s:
                 self.stopped_by = "sim_time_s"
-            elif stop.total_bytes is not None and self.bytes_down + self.bytes_up >= stop.total_bytes:
+            elif stop.total_bytes is not None and self._bytes_spent >= stop.total_bytes:
                 self.stopped_by = "total_bytes"
+            elif stop.total_bytes is not None and self._silent_visits > 20 + 2 * len(self.visits_to):
+                self.stopped_by = "nothing_sent"
             elif stop.accuracy is not None and self.accuracy >= stop.accuracy:
                 self.stopped_by = "accuracy"
             elif self._diverged:
@@ -130,6 +134,9 @@ class Ledger:
         self.sent[visit.active] += charged * outcome.bytes_up
         self.bytes_down += charged * outcome.air_bytes_down
         self.bytes_up += charged * outcome.air_bytes_up
+        sent = outcome.air_bytes_down + outcome.air_bytes_up
+        self._bytes_spent += sent
+        self._silent_visits = 0 if sent else self._silent_visits + 1
         self.active += len(visit.active)
         self.delivered += len(delivered)
         self.travel_s += travel_s

@@ -77,6 +77,7 @@ WHY = {
     "visits": "the number of visits was reached",
     "sim_time_s": "the simulated time was up",
     "total_bytes": "the bytes were used up",
+    "nothing_sent": "nothing more was to be sent before the bytes were used up",
     "accuracy": "the accuracy asked for was reached",
     "interrupted": "it was interrupted",
     "diverged": "the models diverged (the loss is not a number any more): try a smaller learning.step_size or beta",

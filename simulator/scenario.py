@@ -16,6 +16,7 @@ PositiveSpan = Annotated[tuple[Positive, Positive], Field(strict=False)]
 Ring = Annotated[tuple[Point, ...], Field(strict=False, min_length=3)]
 
 DEFAULT_VISITS = 300
+MOST_VISITS = 10_000  # where only bytes or accuracy would end the run: they may never be reached
 OWN_CLASS = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
 
@@ -158,7 +159,9 @@ class DiscRadio(Part):
 
 class WifiDirectRadio(Part):
     kind: Literal["wifi_direct"] = key("wifi_direct", "802.11n, 20 MHz at 2.4 GHz, one stream, log-distance loss")
-    range_m: Positive | None = key(None, "sets the transmit power so that a free link just closes here, m")
+    range_m: Annotated[float, Field(ge=1)] | None = key(
+        None, "sets the transmit power so that a free link just closes here, m"
+    )
     tx_power_dbm: float = key(16.0, "transmit power where range_m is not given, dBm")
     exponent: Positive = key(3.0, "path-loss exponent")
     reference_loss_db: float = key(46.6777, "path loss at 1 m, dB")
@@ -179,7 +182,9 @@ Radio = Annotated[
 
 class SyntheticDataset(Part):
     kind: Literal["synthetic"] = key("synthetic", "Synthetic(alpha, beta): a linear classifier per client")
-    alpha: NotNegative = key(0.5, "how much clients' models differ")
+    alpha: NotNegative = key(
+        0.5, "shift of clients' models, the same for all classes; as published it cancels in the labels"
+    )
     beta: NotNegative = key(0.5, "how much clients' features differ")
     features: Count = key(60, "features per sample")
     classes: Annotated[int, Field(ge=2)] = key(10, "classes")
@@ -255,7 +260,10 @@ class Learning(Part):
 
 
 class Stop(Part):
-    visits: Count | None = key(None, f"stop after this many visits; {DEFAULT_VISITS} if no key of this table is given")
+    visits: Count | None = key(
+        None,
+        f"stop after this many visits; by default {DEFAULT_VISITS}, or {MOST_VISITS} beside other limits than time",
+    )
     sim_time_s: Positive | None = key(None, "stop at this simulated time, s")
     total_bytes: Count | None = key(None, "stop when this many bytes were on the air")
     accuracy: Share | None = key(None, "stop when personal_test_acc_mean reaches this")
@@ -263,7 +271,9 @@ class Stop(Part):
     @model_validator(mode="before")
     @classmethod
     def _always_end(cls, value: Any) -> Any:
-        return {"visits": DEFAULT_VISITS} if value == {} else value
+        if not isinstance(value, dict) or {"visits", "sim_time_s"} & set(value):
+            return value
+        return {**value, "visits": MOST_VISITS if value else DEFAULT_VISITS}
 
 
 class Log(Part):

@@ -10,10 +10,16 @@ from analysis.pictures import draw_run
 from simulator.run import run_scenario
 from simulator.scenario import Scenario
 
-CONTACTS = """visit client sim_time_s host_time_s vehicle vehicle_x_m vehicle_y_m travel_s airtime_s compute_s neighbours
-    active delivered bytes_down bytes_up gradient_steps personal_test_acc_mean personal_test_acc_weighted
-    token_test_acc train_loss violation_max violation_rms lagrangian lyapunov token_step_norm kappa""".split()
-CLIENTS = "visit sim_time_s client test_acc test_samples visits gradient_steps bytes_down bytes_up".split()
+CONTACTS = [
+    *("visit", "client", "sim_time_s", "host_time_s", "vehicle", "vehicle_x_m", "vehicle_y_m"),
+    *("travel_s", "airtime_s", "compute_s", "neighbours", "active", "delivered", "bytes_down", "bytes_up"),
+    *("gradient_steps", "personal_test_acc_mean", "personal_test_acc_weighted", "token_test_acc", "train_loss"),
+    *("violation_max", "violation_rms", "lagrangian", "lyapunov", "token_step_norm", "kappa"),
+]
+CLIENTS = [
+    *("visit", "sim_time_s", "client", "test_acc", "test_samples", "visits", "gradient_steps"),
+    *("bytes_down", "bytes_up"),
+]
 
 
 @pytest.fixture

@@ -344,7 +344,8 @@ def test_after_the_opening_clients_train_alone_from_the_token(problem, plain, co
 @pytest.mark.parametrize("double", [True, False])
 def test_an_open_tube_from_the_start_is_local_training_bit_for_bit(problem, contacts, keys, double):
     small = problem(double=double)
-    slack, local = small.build("slack", local_steps=4, **keys), small.build("local", small.build("fedavg", local_steps=4))
+    slack = small.build("slack", local_steps=4, **keys)
+    local = small.build("local", reference=small.build("fedavg", local_steps=4))
     for contact in contacts(7, 20):
         a, b = slack.update(contact), local.update(contact)
         assert a.train_loss == b.train_loss

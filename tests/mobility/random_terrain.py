@@ -82,9 +82,7 @@ def shortest_m(walls, corners_of, start, goal):
     sees = ~shapely.intersects(walls, shapely.linestrings(np.stack([nodes[a], nodes[b]], axis=1)))
     graph = nx.Graph()
     graph.add_nodes_from((0, 1))
-    graph.add_weighted_edges_from(
-        zip(a[sees], b[sees], np.hypot(*(nodes[a[sees]] - nodes[b[sees]]).T), strict=True)
-    )
+    graph.add_weighted_edges_from(zip(a[sees], b[sees], np.hypot(*(nodes[a[sees]] - nodes[b[sees]]).T), strict=True))
     return nx.dijkstra_path_length(graph, 0, 1) if nx.has_path(graph, 0, 1) else np.inf
 
 

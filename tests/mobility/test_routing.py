@@ -50,7 +50,6 @@ def test_route_is_shortest_and_clear(polygons, seed):
         assert length(route) <= most + 1e-3
     if np.array_equal(route[-1], goal):
         assert length(route) >= least_m(polygons, start, goal) - 1e-3
-        assert length(route) <= least_m(polygons, start, goal) + 0.1 * len(route) or not np.isfinite(most)
 
 
 @settings(deadline=None, max_examples=120, derandomize=True)
@@ -146,7 +145,9 @@ def test_two_us_face_to_face():
     assert least_m(walls, start, goal) <= length(route) <= most_m(walls, start, goal) + 1e-6
 
 
-@pytest.mark.parametrize(("gap_m", "is_open"), [(1.0, True), (0.025, True), (0.019, False), (0.015, False), (0.0, False)])
+@pytest.mark.parametrize(
+    ("gap_m", "is_open"), [(1.0, True), (0.025, True), (0.019, False), (0.015, False), (0.0, False)]
+)
 def test_thin_gap(gap_m, is_open):
     """Gaps narrower than twice the clearance are closed, also to the straight way."""
     walls = [shapely.box(20, 0, 30, 20), shapely.box(20, 20 + gap_m, 30, 30)]
@@ -257,8 +258,6 @@ def test_areas_are_the_connected_open_ground(polygons, seed):
             assert area == -1
         elif clear_m > 0.06:  # beyond the longest mitre
             assert area >= 0
-        if area >= 0:
-            assert part_with(polygons, place, CLEARANCE_M).equals(part_with(polygons, place, CLEARANCE_M))
     for i, j in rng.integers(0, len(places), (40, 2)):
         if found[i] >= 0 and found[j] >= 0:
             joined = part_with(polygons, places[i], CLEARANCE_M).distance(shapely.Point(places[j])) < 1e-9

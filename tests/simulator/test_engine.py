@@ -218,6 +218,9 @@ def test_local_training_meets_the_same_clients_and_takes_the_same_steps(small: S
     )
     assert alone.contacts[["bytes_down", "bytes_up"]].to_numpy().sum() == 0
     assert alone.contacts["token_step_norm"].max() == 0
+    sized = [small(learning={"algorithm": a}, stop={"total_bytes": 60_000}) for a in ("rwsadmm", "local")]
+    ours, alone = (run(s, tmp_path / s.learning.algorithm.kind[::-1]) for s in sized)
+    assert list(ours.contacts["sim_time_s"]) == list(alone.contacts["sim_time_s"])
 
 
 # --- the end -------------------------------------------------------------------------------------------------
@@ -230,9 +233,13 @@ def test_stops(small: Small, tmp_path: Path) -> None:
     assert timed.contacts["sim_time_s"].max() <= 100.0
     assert timed.track["sim_time_s"].max() == 100.0
     assert timed.clients["visit"].max() == len(timed.contacts)
-    sized = run(small(stop={"total_bytes": 50_000}), tmp_path / "bytes").contacts
+    fedavg = {"algorithm": "fedavg"}
+    sized = run(small(learning=fedavg, stop={"total_bytes": 50_000}), tmp_path / "bytes").contacts
     spent = (sized["bytes_down"] + sized["bytes_up"]).cumsum()
     assert spent.iloc[-1] >= 50_000 > spent.iloc[-2]
+    silent = run(small(stop={"total_bytes": 500_000}), tmp_path / "silent").summary
+    assert silent["stopped_by"] == "nothing_sent"  # once the tube is open there is nothing left to send
+    assert silent["bytes_down"] + silent["bytes_up"] > 0.75 * 500_000
     good = run(small(stop={"accuracy": 0.4, "visits": 200}), tmp_path / "good")
     assert good.summary["stopped_by"] == "accuracy"
     assert good.contacts["personal_test_acc_mean"].iloc[-1] >= 0.4 > good.contacts["personal_test_acc_mean"].iloc[-2]

@@ -1,4 +1,4 @@
-"""What holds of the project as a whole: which package may import which, and that the README's commands are the real ones."""
+"""What holds of the project as a whole: which package may import which, and which commands CI runs."""
 
 from __future__ import annotations
 

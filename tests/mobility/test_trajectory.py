@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mobility.trajectory import first_within, place_at, within_shares
+
+moments = st.floats(0, 100, allow_nan=False).map(lambda v: round(v, 2))
+coordinates = st.integers(-20, 20).map(float) | st.floats(-20, 20, allow_nan=False).map(lambda v: round(v, 2))
+
+
+@st.composite
+def paths(draw):
+    times = sorted(draw(st.lists(moments, min_size=1, max_size=6, unique=True)))
+    places = draw(st.lists(st.tuples(coordinates, coordinates), min_size=len(times), max_size=len(times)))
+    return np.array(times), np.array(places)
+
+
+def where(path, t):
+    return np.stack([np.interp(t, path[0], path[1][:, axis]) for axis in (0, 1)], axis=-1)
+
+
+@settings(deadline=None, max_examples=150, derandomize=True)
+@given(paths(), st.lists(st.floats(-5, 110, allow_nan=False), min_size=1, max_size=20))
+def test_place_at_interpolates(path, t):
+    t = np.array(t)
+    assert place_at(*path, t) == pytest.approx(where(path, t), abs=1e-9)
+
+
+def test_place_at_a_jump_and_at_rest():
+    times, places = np.array([0.0, 5.0, 5.0, 10.0]), np.array([[0.0, 0], [10, 0], [50, 0], [60, 0]])
+    assert place_at(times, places, np.array([4.0, 5.0, 6.0, 99.0]))[:, 0].tolist() == [8, 50, 52, 60]
+    times, places = np.array([0.0, np.inf]), np.array([[3.0, 4.0], [3.0, 4.0]])
+    assert place_at(times, places, np.array([0.0, 7.0, 1e9])).tolist() == [[3, 4]] * 3
+
+
+@settings(deadline=None, max_examples=300, derandomize=True)
+@given(paths(), paths(), st.floats(0.5, 15).map(lambda v: round(v, 2)), moments, moments)
+def test_first_within_against_geometry(a, b, distance_m, one, other):
+    start, end = min(one, other), max(one, other)
+    met = first_within(*a, *b, distance_m, start, end)
+    cuts = np.unique(np.concatenate([[start, end], a[0], b[0]]))
+    cuts = cuts[(cuts >= start) & (cuts <= end)]
+    gap = where(a, cuts) - where(b, cuts)
+    way = shapely.LineString(np.concatenate([gap, gap[-1:]]))  # how one moves as seen by the other
+    least = shapely.Point(0, 0).distance(way) if way.length else np.hypot(*gap[0])
+    if met is None:
+        assert least > distance_m - 1e-9
+        return
+    assert least <= distance_m + 1e-9
+    assert start <= met <= end
+    assert np.hypot(*(where(a, met) - where(b, met))) <= distance_m + 1e-6
+    before = np.linspace(start, met, 500, endpoint=False)
+    before = before[before < met - 1e-9]
+    assert np.hypot(*(where(a, before) - where(b, before)).T).min(initial=np.inf) > distance_m - 1e-9
+
+
+def straight(*legs):
+    return np.array([leg[0] for leg in legs], float), np.array([leg[1] for leg in legs], float)
+
+
+REST = straight((0, (0, 0)))
+
+
+@pytest.mark.parametrize(
+    ("path", "distance_m", "start", "end", "expected"),
+    [
+        (straight((0, (-10, 0)), (20, (10, 0))), 4, 0, 20, 6),  # straight at it
+        (straight((0, (-10, 3)), (20, (10, 3))), 5, 0, 20, 6),  # past it
+        (straight((0, (-5, 3)), (10, (5, 3))), 3, 0, 10, 5),  # touching
+        (straight((0, (-5, 3)), (10, (5, 3))), 2.999, 0, 10, None),  # never
+        (straight((0, (1, 1)), (10, (50, 1))), 2, 0, 10, 0),  # within from the beginning
+        (straight((0, (-10, 0)), (20, (10, 0))), 4, 12, 20, 12),  # within when one begins to look
+        (straight((0, (-10, 0)), (20, (10, 0))), 4, 15, 20, None),  # already past
+        (straight((0, (-10, 0)), (20, (10, 0))), 4, 0, 6, 6),  # at the very end
+        (straight((0, (-10, 0)), (20, (10, 0))), 4, 0, 5.999, None),  # too early
+        (straight((0, (3, 4))), 5, 2, 9, 2),  # both at rest, touching
+        (straight((0, (3, 4))), 4.9, 2, 9, None),  # both at rest, apart
+        (straight((0, (9, 0)), (3, (9, 0)), (3, (9, 0)), (6, (3, 0))), 5, 0, 9, 5),  # waits, then comes
+        (straight((5, (-10, 0)), (25, (10, 0))), 4, 0, 30, 11),  # stands at its first place until it leaves
+        (straight((0, (-10, 0)), (4, (-6, 0))), 4, 0, 30, None),  # stops before
+        (straight((0, (-10, 0)), (6, (-4, 0))), 4, 0, 30, 6),  # stops as it touches
+    ],
+)
+def test_first_within_by_hand(path, distance_m, start, end, expected):
+    for first, second in [(path, REST), (REST, path)]:
+        met = first_within(*first, *second, distance_m, start, end)
+        assert met == (expected if expected is None else pytest.approx(expected, abs=1e-12))
+
+
+def test_first_within_of_one_who_stays_for_good():
+    still = np.array([0.0, np.inf]), np.array([[0.0, 0.0], [0.0, 0.0]])
+    assert first_within(*straight((0, (-10, 0)), (20, (10, 0))), *still, 4, 0, 20) == pytest.approx(6)
+
+
+@settings(deadline=None, max_examples=200, derandomize=True)
+@given(st.tuples(*[coordinates] * 4), st.floats(0.5, 15).map(lambda v: round(v, 2)))
+def test_within_shares(numbers, distance_m):
+    gap, change = np.array(numbers[:2]), np.array(numbers[2:])
+    enter, leave = within_shares(gap, change, distance_m)
+    share = np.linspace(-50, 50, 4001)
+    distance = np.hypot(*(gap + share[:, None] * change).T)
+    if np.isnan(enter):
+        assert not change.any() or distance.min() > distance_m - 1e-9
+        return
+    assert enter <= leave
+    assert np.hypot(*(gap + enter * change)) == pytest.approx(distance_m, abs=1e-6)
+    assert np.hypot(*(gap + leave * change)) == pytest.approx(distance_m, abs=1e-6)
+    outside = (share < enter - 1e-6) | (share > leave + 1e-6)
+    inside = (share > enter + 1e-6) & (share < leave - 1e-6)
+    assert distance[outside].min(initial=np.inf) > distance_m - 1e-9
+    assert distance[inside].max(initial=0.0) < distance_m + 1e-9
