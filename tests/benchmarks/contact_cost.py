@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import math
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -121,9 +123,13 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000])
     parser.add_argument("--contacts", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--mobility", choices=["static", "waypoint"], help="only this one (default: both)")
     arguments = parser.parse_args()
-    for mobility in ("static", "waypoint"):
-        compare(arguments.sizes, mobility, arguments.contacts, arguments.rounds)
+    if arguments.mobility:
+        compare(arguments.sizes, arguments.mobility, arguments.contacts, arguments.rounds)
+        return
+    for mobility in ("static", "waypoint"):  # each in a process of its own, so that memory is what it needs
+        subprocess.run([sys.executable, *sys.argv, "--mobility", mobility], check=True)
 
 
 if __name__ == "__main__":
