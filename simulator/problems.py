@@ -63,6 +63,8 @@ def _problem(key: str, table: type[BaseModel] | None, detail: Any) -> Problem:
     if detail["type"] == "missing":
         return Problem(key, WORDS["missing"])
     words = WORDS.get(detail["type"])
+    if detail["type"] == "string_pattern_mismatch" and not key.endswith("kind"):
+        words = "must not hold control characters"
     message = words.format(**context) if words else detail["msg"][0].lower() + detail["msg"][1:]
     return Problem(key, message, detail["input"])
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import re
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -31,7 +32,8 @@ def new_folder(out: str | None, name: str) -> Path:
     """An empty folder for a run: the one asked for, or runs/NAME, runs/NAME-2, … Never one that holds anything."""
     try:
         if out is None:
-            return _next_free(Path("runs"), name)
+            plain = re.sub(r"[^\w.-]+", "-", name).strip(".-") or "run"  # a name must not lead out of the folder
+            return _next_free(Path("runs"), plain)
         folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):

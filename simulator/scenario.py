@@ -284,7 +284,9 @@ class Log(Part):
 class Scenario(Part):
     """A whole scenario; everything has a default, so an empty file is valid."""
 
-    name: str = key("", "what the run is called; by default the file's name")
+    name: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")] = key(
+        "", "what the run is called; by default the file's name"
+    )
     seed: Annotated[int, Field(ge=0)] = key(0, "same seed, same bits")
     terrain: Terrain = key(Terrain(), "the ground")
     vehicle: Vehicle = key(Vehicle(), "the mule that carries the token")

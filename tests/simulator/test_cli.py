@@ -55,6 +55,13 @@ def test_a_run_by_name_from_any_folder(tmp_path: Path) -> None:
     assert (tmp_path / "runs/smoke-2/summary.json").exists()
 
 
+def test_a_name_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "desk").mkdir()
+    arguments = ["run", "smoke", "--quiet", "--set", "stop.visits=1", "--set", 'name="../../up"']
+    assert fedmule(*arguments, cwd=tmp_path / "desk").returncode == 0
+    assert [p.name for p in (tmp_path / "desk/runs").iterdir()] == ["up"]
+
+
 def test_plain_lines_off_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: object) -> None:
     monkeypatch.setattr("simulator.progress.LINE_EVERY_S", 0.0)
     monkeypatch.chdir(tmp_path)
