@@ -53,6 +53,17 @@ class Settings:
     open_at: float = 0.75
     project_on_arrival: bool = True
     growing_mean: bool = True
+    fine_tune: bool = False
+    ditto_lambda: float = 1.0
+    apfl_alpha: float = 0.5
+    apfl_adaptive: bool = False
+    pfedme_lambda: float = 15.0
+    pfedme_step_size: float = 0.005
+    pfedme_inner_steps: int = 5
+    pfedme_mix: float = 1.0
+    per_fedavg_step_size: float = 0.01
+    per_fedavg_variant: str = "first_order"
+    per_fedavg_delta: float = 0.001
 
 
 @dataclass(frozen=True)
@@ -112,7 +123,7 @@ class Algorithm:
 
     @property
     def steps(self) -> int:
-        """Gradient steps a client takes per visit."""
+        """Gradients a client computes per visit."""
         return self.settings.local_steps
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
@@ -134,15 +145,15 @@ class Algorithm:
         per_step = self.model.flops(self.settings.batch_size) + 6.0 * self.model.parameters
         return np.full(clients, self.steps * per_step)
 
-    def _batches(self, clients: IntArray) -> Tensor:
-        """Rows [steps,S,B] of the batches of the clients' next participation; counts the participation.
+    def _batches(self, clients: IntArray, count: int | None = None) -> Tensor:
+        """Rows [count,S,B] of the batches of the clients' next participation; counts the participation.
 
-        They depend on (client, its own participation count) alone.
+        They depend on (client, its own participation count) alone. There is one per gradient unless told.
         """
-        size = self.settings.batch_size
-        uniform = self._draw(clients, self.participations[clients], self.steps * size)
+        size, count = self.settings.batch_size, self.steps if count is None else count
+        uniform = self._draw(clients, self.participations[clients], count * size)
         offset = (uniform * self.data.train_count[clients, None]).astype(np.int64)
-        rows = (self.data.first[clients, None] + offset).reshape(len(clients), self.steps, size)
+        rows = (self.data.first[clients, None] + offset).reshape(len(clients), count, size)
         self.participations[clients] += 1
         return torch.from_numpy(rows.swapaxes(0, 1).copy()).to(self.device, non_blocking=True)
 
@@ -154,6 +165,12 @@ class Algorithm:
         """Put back the clients' models, noting how far they moved."""
         self.models[index] = x
         self.last_step_sq[clients] = (x - before).square().sum(dim=1).cpu().numpy()
+
+    def _replace_token(self, token: Tensor) -> float:
+        """Carry another token from now on; returns how far it moved."""
+        moved = float((token - self.token).norm())
+        self.token = token
+        return moved
 
     def _index(self, clients: IntArray) -> Tensor:
         return torch.from_numpy(clients).to(self.device)

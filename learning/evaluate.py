@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,52 +27,69 @@ class Overview:
     lyapunov: float | None
 
 
+class Score:
+    """How many samples of one part of its data each client's model gets right, and the means of that."""
+
+    def __init__(self, first: IntArray, count: IntArray, correct: IntArray) -> None:
+        self.first, self.count, self.correct = first, count, correct  # [n] each
+        self._accuracies = float((correct / count).sum())
+        self._corrects = int(correct.sum())
+
+    @property
+    def accuracy(self) -> FloatArray:
+        """Of each client's own model [n]."""
+        return self.correct / self.count
+
+    @property
+    def mean(self) -> float:
+        """Over clients."""
+        return self._accuracies / len(self.count)
+
+    @property
+    def weighted(self) -> float:
+        """Over samples."""
+        return self._corrects / int(self.count.sum())
+
+    def enter(self, client: int, correct: int) -> None:
+        change = correct - int(self.correct[client])
+        self.correct[client] = correct
+        self._corrects += change
+        self._accuracies += change / int(self.count[client])
+
+
 class Evaluator:
     """Keeps every client's test accuracy and training loss; looks again only at clients that changed."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self._algorithm = algorithm
-        self._data = algorithm.data
-        self.test_count = self._data.test_count
+        self._data = data = algorithm.data
         start = algorithm.models[0]  # everyone begins with the same model
-        self.correct, self._train_loss = self._one_model_on_all(start)
+        right, self._train_loss = self._one_model_on_all(start)
+        self.test = Score(data.test_first, data.test_count, self._per_client(right, data.test_first, data.test_count))
+        self.validation: Score | None = None
+        if data.validation_count is not None and data.validation_count.all():
+            part = data.validation_first, data.validation_count
+            self.validation = Score(*part, self._per_client(right, *part))
         self._stale: set[int] = set()  # clients whose training loss is out of date
-        self._acc_sum = float((self.correct / self.test_count).sum())
-        self._correct_sum = int(self.correct.sum())
         self._smoothness: float | None = None
         self._smoothness_known = False
 
-    @property
-    def accuracy(self) -> FloatArray:
-        """Test accuracy [n] of each client's own model."""
-        return self.correct / self.test_count
-
-    @property
-    def personal_test_acc_mean(self) -> float:
-        """Mean over clients."""
-        return self._acc_sum / self._data.clients
-
-    @property
-    def personal_test_acc_weighted(self) -> float:
-        """Mean over test samples."""
-        return self._correct_sum / int(self.test_count.sum())
-
     def look_again(self, clients: IntArray) -> None:
-        """Bring the test accuracies of clients whose models changed up to date."""
+        """Bring the accuracies of clients whose models changed up to date."""
         for client in clients.tolist():
-            first, end = int(self._data.test_first[client]), int(self._data.first[client + 1])
-            scores = self._scores(self._algorithm.models[client], first, end)
-            correct = int((scores.argmax(dim=1) == self._data.labels[first:end]).sum())
-            change = correct - int(self.correct[client])
-            self.correct[client] = correct
-            self._correct_sum += change
-            self._acc_sum += change / int(self.test_count[client])
+            for score in (self.test, self.validation):
+                if score is not None:
+                    first = int(score.first[client])
+                    end = first + int(score.count[client])
+                    scores = self._scores(self._algorithm.models[client], first, end)
+                    score.enter(client, int((scores.argmax(dim=1) == self._data.labels[first:end]).sum()))
             self._stale.add(client)
 
     def overview(self, progress: float) -> Overview:
         """Look at all clients: the token's accuracy, the constraint, L_β and M_β."""
         algorithm = self._algorithm
-        correct, _ = self._one_model_on_all(algorithm.token)
+        right, _ = self._one_model_on_all(algorithm.token)
+        token_acc = (self._per_client(right, self.test.first, self.test.count) / self.test.count).mean()
         constraint = algorithm.constraint(progress)
         lagrangian = lyapunov = None
         if constraint is not None:
@@ -79,7 +97,7 @@ class Evaluator:
             smoothness = self._smoothness_of_loss()
             if smoothness is not None:
                 lyapunov = lagrangian + smoothness**2 * float(algorithm.last_step_sq.mean())
-        return Overview(float((correct / self.test_count).mean()), constraint, lagrangian, lyapunov)
+        return Overview(float(token_acc), constraint, lagrangian, lyapunov)
 
     def _train_losses(self) -> FloatArray:
         for client in sorted(self._stale):
@@ -90,8 +108,8 @@ class Evaluator:
         self._stale.clear()
         return self._train_loss
 
-    def _one_model_on_all(self, x: Tensor) -> tuple[IntArray, FloatArray]:
-        """Correct test answers [n] and mean training losses [n] of one model on everyone's data."""
+    def _one_model_on_all(self, x: Tensor) -> tuple[NDArray[np.bool_], FloatArray]:
+        """Which samples one model gets right [N], and its mean training loss on each client [n]."""
         data = self._data
         right, loss = [], []
         for first in range(0, len(data.labels), SAMPLES_AT_ONCE):
@@ -100,11 +118,14 @@ class Evaluator:
             labels = data.labels[rows]
             right.append((scores.argmax(dim=1) == labels).cpu().numpy())
             loss.append(torch.nn.functional.cross_entropy(scores, labels, reduction="none").cpu().numpy())
-        right_before = np.concatenate([[0], np.cumsum(np.concatenate(right))])
-        loss_before = np.concatenate([[0.0], np.cumsum(np.concatenate(loss).astype(np.float64))])
-        correct = right_before[data.first[1:]] - right_before[data.test_first]
-        losses = (loss_before[data.test_first] - loss_before[data.first[:-1]]) / data.train_count
-        return correct.astype(np.int64), losses
+        losses = self._per_client(np.concatenate(loss).astype(np.float64), data.first[:-1], data.train_count)
+        return np.concatenate(right), losses / data.train_count
+
+    @staticmethod
+    def _per_client(values: NDArray[Any], first: IntArray, count: IntArray) -> NDArray[Any]:
+        """Sums [n] of per-sample values [N] over each client's rows first … first + count."""
+        before = np.concatenate([[0], np.cumsum(values)])
+        return before[first + count] - before[first]
 
     def _scores(self, x: Tensor, first: int, end: int) -> Tensor:
         return self._algorithm.model.scores(x, self._data.features[first:end])

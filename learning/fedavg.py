@@ -1,11 +1,12 @@
-"""FedAvg (McMahan et al. 2017), carried by the vehicle."""
+"""FedAvg (McMahan et al. 2017), carried by the vehicle; with fine-tuning if asked."""
 
 from __future__ import annotations
 
 import numpy as np
 from torch import Tensor
 
-from learning.algorithm import Algorithm, Contact, Update, descend
+from learning.algorithm import Algorithm, Contact, IntArray, Update, descend
+from learning.opening import Opening
 
 
 def weighted_mean(x: Tensor, samples: Tensor) -> Tensor:
@@ -14,16 +15,27 @@ def weighted_mean(x: Tensor, samples: Tensor) -> Tensor:
     return (weights.unsqueeze(1) * x).sum(dim=0)
 
 
-class FedAvg(Algorithm):
-    """Clients start from the token, take local steps, and the token becomes the mean of those delivered."""
+def mean_by_samples(algorithm: Algorithm, clients: IntArray, x: Tensor) -> Tensor:
+    """The mean of these clients' models x [S,d], weighted by their training samples."""
+    return weighted_mean(x, x.new_tensor(algorithm.data.train_count[clients].astype(np.float32)))
+
+
+class FedAvg(Opening):
+    """Clients start from the token, take local steps, and the token becomes the mean of those delivered.
+
+    With `fine_tune`, from `open_at` of the run on clients take the token once more and train on their own.
+    """
+
+    def opened(self, progress: float) -> bool:
+        return self.settings.fine_tune and super().opened(progress)
 
     def update(self, contact: Contact) -> Update:
         clients = contact.clients
+        if self.opened(contact.progress):
+            return self._train_alone(clients)
         index = self._index(clients)
         before = self.models[index]
         x, loss = descend(self, self.token.repeat(len(clients), 1), self._batches(clients))
-        token = weighted_mean(x, self.token.new_tensor(self.data.train_count[clients].astype(np.float32)))
-        moved = float((token - self.token).norm())
-        self.token = token
+        moved = self._replace_token(mean_by_samples(self, clients, x))
         self._store(clients, index, before, x)
         return Update(float(loss), self.steps, moved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from learning.data import ClientData, split_clients
+from learning.samples import Samples
 
 
 def synthetic(
@@ -15,8 +15,7 @@ def synthetic(
     features: int = 60,
     classes: int = 10,
     samples: tuple[int, int] = (50, 1000),
-    test_share: float = 0.25,
-) -> ClientData:
+) -> Samples:
     """Samples of a linear classifier per client, drawn afresh for each; beta sets how much features differ.
 
     Client k: u ~ N(0, alpha²), W, b ~ N(u, 1); B ~ N(0, beta²), v ~ N(B, 1); x ~ N(v, diag(j^-1.2)) and
@@ -38,4 +37,4 @@ def synthetic(
         x = middle + spread * generator.standard_normal((size, features))
         all_features[end - size : end] = x
         all_labels[end - size : end] = np.argmax(x @ weights + bias, axis=1)
-    return split_clients(all_features, all_labels, sizes, classes, test_share)
+    return Samples(all_features, all_labels, classes, np.repeat(np.arange(clients), sizes))

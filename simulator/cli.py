@@ -45,6 +45,17 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
     run.set_defaults(command=_run)
 
+    data = commands.add_parser(
+        "data", help="fetch or import a data set", description="Fetch a public data set, or import files at hand."
+    )
+    data.add_argument(
+        "name", metavar="NAME", choices=["mnist", "fashion_mnist", "cifar10"], help="mnist, fashion_mnist or cifar10"
+    )
+    data.add_argument(
+        "--from", dest="folder", metavar="DIR", help="take the files from this folder instead of the network"
+    )
+    data.set_defaults(command=_data)
+
     check = commands.add_parser(
         "check", help="validate scenarios", description="Validate scenarios without running them."
     )
@@ -111,6 +122,26 @@ def _check(arguments: Any) -> int:
             sys.stderr.write(f"{error}\n")
             status = 2
     return status
+
+
+def _data(arguments: Any) -> int:
+    from pathlib import Path
+
+    from learning.errors import DataError
+    from learning.image_sets import fetch, take_from
+    from simulator.errors import UserError
+    from simulator.progress import Downloads
+
+    try:
+        if arguments.folder:
+            kept = take_from(arguments.name, Path(arguments.folder))
+        else:
+            with Downloads() as progress:
+                kept = fetch(arguments.name, progress)
+    except DataError as error:
+        raise UserError(str(error)) from None
+    sys.stdout.write(f"{arguments.name}: checked and kept in {kept}\n")
+    return 0
 
 
 def _run(arguments: Any) -> int:

@@ -7,21 +7,41 @@ from typing import Any
 
 import torch
 
+from learning import samples
 from learning.algorithm import Algorithm, Settings
+from learning.apfl import APFL
+from learning.data import ClientData
+from learning.ditto import Ditto
+from learning.errors import DataError
 from learning.evaluate import Evaluator
 from learning.fedavg import FedAvg
 from learning.local import Local
 from learning.mlr import MLR
+from learning.partition import by_column, by_dirichlet, by_labels, evenly, split
+from learning.per_fedavg import PerFedAvg
+from learning.pfedme import PFedMe
 from learning.rwsadmm import Slack
 from learning.rwsadmm_paper import Derived, Printed
 from learning.synthetic import synthetic
 from learning.walkman import Walkman
-from simulator.errors import UserError
+from simulator.errors import Problem, ScenarioError, UserError
 from simulator.plugins import make
-from simulator.scenario import Scenario
+from simulator.scenario import ColumnPartition, LabelsPartition, Scenario
 from simulator.streams import Streams
 
-DATASETS = {"synthetic": synthetic}
+DATASETS: dict[str, Any] = {
+    "synthetic": synthetic,
+    "mnist": samples.mnist,
+    "fashion_mnist": samples.fashion_mnist,
+    "cifar10": samples.cifar10,
+    "file": samples.from_file,
+}
+PARTITIONS: dict[str, Any] = {
+    "labels": by_labels,
+    "dirichlet": by_dirichlet,
+    "iid": evenly,
+    "column": by_column,
+}
 MODELS = {"mlr": MLR}
 VARIANTS = {"slack": Slack, "derived": Derived, "printed": Printed}
 
@@ -37,14 +57,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
     """Data and client state on the device, everyone with the same random model."""
     keys = scenario.learning
     device = choose_device(keys.device)
-    data = make(
-        "learning.dataset",
-        keys.dataset,
-        DATASETS,
-        plugins,
-        clients=scenario.clients.count,
-        generator=streams.generator("data"),
-    ).to(device)
+    data = build_data(scenario, streams, plugins).to(device)
     model = make("learning.model", keys.model, MODELS, plugins, features=data.features.shape[1], classes=data.classes)
     parts = {
         "data": data,
@@ -56,6 +69,10 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
     kinds: dict[str, Any] = {
         "rwsadmm": VARIANTS[keys.variant],
         "fedavg": FedAvg,
+        "ditto": Ditto,
+        "apfl": APFL,
+        "pfedme": PFedMe,
+        "per_fedavg": PerFedAvg,
         "walkman": Walkman,
         "local": Local,
     }
@@ -63,6 +80,23 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
         parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
     algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
     return Learner(algorithm, Evaluator(algorithm), device)
+
+
+def build_data(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> ClientData:
+    """Samples, shared out among the clients and split into their parts."""
+    keys, clients = scenario.learning, scenario.clients.count
+    given = {"clients": clients, "generator": streams.generator("data")}
+    try:
+        pool = make("learning.dataset", keys.dataset, DATASETS, plugins, **given)
+        if isinstance(pool, ClientData):  # a data set of the user's own may share itself out
+            return pool
+        partition = keys.partition or (ColumnPartition() if pool.owner is not None else LabelsPartition())
+        given = {"samples": pool, "clients": clients, "generator": streams.generator("partition")}
+        rows = make("learning.partition", partition, PARTITIONS, plugins, **given)
+        shares = {"test_share": keys.test_share, "validation_share": keys.validation_share}
+        return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
+    except DataError as error:
+        raise ScenarioError(scenario.name, [Problem("learning.dataset", str(error))]) from None
 
 
 def choose_device(name: str) -> torch.device:

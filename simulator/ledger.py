@@ -20,6 +20,7 @@ IntArray = NDArray[np.int64]
 
 # Columns of contacts whose last value goes into the summary.
 LAST_VALUES = (
+    "personal_validation_acc_mean",
     "token_test_acc",
     "train_loss",
     "violation_max",
@@ -81,7 +82,7 @@ class Ledger:
 
     @property
     def accuracy(self) -> float:
-        return self._evaluator.personal_test_acc_mean
+        return self._evaluator.test.mean
 
     def progress(self, now: float) -> float:
         """The share of the run's budget that is used up, by whichever limit is nearest."""
@@ -164,8 +165,10 @@ class Ledger:
             "bytes_up": charged * outcome.air_bytes_up,
             "gradient_steps": steps * len(delivered),
             "personal_test_acc_mean": self.accuracy,
-            "personal_test_acc_weighted": self._evaluator.personal_test_acc_weighted,
+            "personal_test_acc_weighted": self._evaluator.test.weighted,
         }
+        if self._evaluator.validation is not None:
+            row["personal_validation_acc_mean"] = self._evaluator.validation.mean
         if update:
             self._diverged = not math.isfinite(update.train_loss)
             row |= {name: getattr(update, name) for name in ("train_loss", "token_step_norm", "kappa")}
@@ -184,8 +187,8 @@ class Ledger:
                 "visit": np.full(n, self.visits),
                 "sim_time_s": np.full(n, self.now),
                 "client": np.arange(n),
-                "test_acc": self._evaluator.accuracy,
-                "test_samples": self._evaluator.test_count,
+                "test_acc": self._evaluator.test.accuracy,
+                "test_samples": self._evaluator.test.count,
                 "visits": self.visits_to,
                 "participations": self._participations,
                 "gradient_steps": self.gradient_steps,
@@ -232,7 +235,7 @@ class Ledger:
             "gradient_steps": int(self.gradient_steps.sum()),
             "start_personal_test_acc_mean": self.start_acc,
             "personal_test_acc_mean": self.accuracy,
-            "personal_test_acc_weighted": self._evaluator.personal_test_acc_weighted,
+            "personal_test_acc_weighted": self._evaluator.test.weighted,
             **{name: self._last.get(name) for name in LAST_VALUES},
         }
 

@@ -30,6 +30,7 @@ def load_scenario(name: str, overrides: Sequence[str] = (), seed: int | None = N
         raw["seed"] = seed
     raw.setdefault("name", path.stem)
     problems = expand_files(raw, path.parent)
+    _anchor_data_file(raw, path.parent)
     try:
         scenario = Scenario.model_validate(raw)
         problems += cross_check(scenario)
@@ -91,6 +92,14 @@ def _read(path: Path, source: str) -> dict[str, Any]:
         raise UserError(f"{source}: not valid TOML: {error}") from None
     except OSError as error:
         raise UserError(f"{source}: cannot be read: {error.strerror}") from None
+
+
+def _anchor_data_file(raw: dict[str, Any], folder: Path) -> None:
+    """A data file named by the scenario lies relative to the scenario, and is written down where it is."""
+    learning = raw.get("learning")
+    dataset = learning.get("dataset") if isinstance(learning, dict) else None
+    if isinstance(dataset, dict) and dataset.get("kind") == "file" and isinstance(dataset.get("path"), str):
+        dataset["path"] = str((folder / dataset["path"]).resolve())
 
 
 def _apply(raw: dict[str, Any], override: str) -> str:

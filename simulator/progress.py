@@ -50,6 +50,34 @@ class Lines(Silent):
             self._stream.flush()
 
 
+class Downloads:
+    """A bar per file on a terminal, a line per file elsewhere."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._bar: Any = None
+
+    def __enter__(self) -> Downloads:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        if what != self._what:
+            self.__exit__()
+            self._what = what
+            if sys.stderr.isatty():
+                from tqdm import tqdm
+
+                self._bar = tqdm(total=total, unit="B", unit_scale=True, desc=what, file=sys.stderr)
+            else:
+                sys.stderr.write(f"{what}: {megabytes(total) if total else 'size unknown'}\n")
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+
+
 def progress_for(quiet: bool, visits: int | None) -> Silent:
     """What suits the place: a bar on a terminal, plain lines elsewhere."""
     if quiet:

@@ -38,6 +38,7 @@ CONTACTS = pa.schema(
         ("gradient_steps", WHOLE),  # by all delivered clients together
         ("personal_test_acc_mean", REAL),
         ("personal_test_acc_weighted", REAL),
+        ("personal_validation_acc_mean", REAL),  # null where there is no validation part
         ("token_test_acc", REAL),  # this and what needs all clients: every learning.evaluate_every visits
         ("train_loss", REAL),
         ("violation_max", REAL),

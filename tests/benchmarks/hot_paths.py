@@ -15,6 +15,7 @@ import torch
 from learning.algorithm import Contact, Settings
 from learning.evaluate import Evaluator
 from learning.mlr import MLR
+from learning.partition import by_column, split
 from learning.rwsadmm import Slack
 from learning.synthetic import synthetic
 from mobility.terrain import Terrain
@@ -38,7 +39,8 @@ def ratio(ours: Callable[[], Any], plain: Callable[[], Any], rounds: int) -> tup
 
 def algorithm(clients: int) -> Slack:
     streams = Streams(0)
-    data = synthetic(clients, streams.generator("data"), samples=(50, 100))
+    pool = synthetic(clients, streams.generator("data"), samples=(50, 100))
+    data = split(pool, by_column(pool, clients, streams.generator("split")), streams.generator("split"))
     model = MLR(60, 10)
     settings = Settings(eps=0.05, open_at=2.0)
     return Slack(data, model, settings, model.start(streams.generator("model")), streams.draw("batches"))

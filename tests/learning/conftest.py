@@ -12,17 +12,25 @@ import pytest
 import torch
 
 from learning.algorithm import Algorithm, Contact, Settings
+from learning.apfl import APFL
 from learning.data import ClientData
+from learning.ditto import Ditto
 from learning.fedavg import FedAvg
 from learning.local import Local
 from learning.mlr import MLR
+from learning.partition import by_column, split
+from learning.per_fedavg import PerFedAvg
+from learning.pfedme import PFedMe
 from learning.rwsadmm import Slack
 from learning.rwsadmm_paper import Derived, Printed
 from learning.synthetic import synthetic
 from learning.walkman import Walkman
 from simulator.streams import Streams
 
-KINDS = {"slack": Slack, "derived": Derived, "printed": Printed, "fedavg": FedAvg, "walkman": Walkman}
+KINDS = {
+    **{"slack": Slack, "derived": Derived, "printed": Printed, "fedavg": FedAvg, "walkman": Walkman},
+    **{"ditto": Ditto, "apfl": APFL, "pfedme": PFedMe, "per_fedavg": PerFedAvg},
+}
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -59,7 +67,8 @@ def problem() -> Callable[..., Problem]:
 
     def make(clients: int = 7, seed: int = 1, double: bool = True, features: int = 5, samples=(6, 120)) -> Problem:
         streams = Streams(seed)
-        data = synthetic(clients, streams.generator("data"), features=features, classes=3, samples=samples)
+        pool = synthetic(clients, streams.generator("data"), features=features, classes=3, samples=samples)
+        data = split(pool, by_column(pool, clients, streams.generator("split")), streams.generator("split"))
         model = MLR(features, 3)
         start = model.start(streams.generator("model"))
         if double:
@@ -85,6 +94,59 @@ def shared() -> Callable[..., Problem]:
         return Problem(data, model, model.start(streams.generator("model")), streams.draw("batches"))
 
     return make
+
+
+class Ridge:
+    """f(x) = mean (a·x − t)²/2 + |x|²/4 over samples a with targets t: quadratic, and strongly convex."""
+
+    def __init__(self, features: int) -> None:
+        self.parameters = features
+
+    def start(self, generator: np.random.Generator) -> torch.Tensor:
+        return torch.from_numpy(generator.normal(size=self.parameters))
+
+    def gradient(self, x, features, labels):
+        error = torch.einsum("sbf,sf->sb", features, x) - labels
+        loss = error.square().mean(dim=1) / 2 + x.square().sum(dim=1) / 4
+        return torch.einsum("sbf,sb->sf", features, error) / labels.shape[1] + x / 2, loss
+
+    def scores(self, x, features):
+        return (features @ x).unsqueeze(1)
+
+    def flops(self, samples: int) -> float:
+        return 4.0 * samples * self.parameters
+
+    def smoothness(self, data: ClientData) -> float | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Quadratic(Problem):
+    """Clients with f_i(x) = (x − b_i)ᵀA_i(x − b_i)/2 + constant."""
+
+    curvature: np.ndarray  # A [n,d,d]
+    least: np.ndarray  # b [n,d]
+
+
+@pytest.fixture
+def quadratic() -> Quadratic:
+    """Three clients of 4, 8 and 16 samples with different quadratic losses; every batch of 16 is all of a client's."""
+    generator = np.random.default_rng(7)
+    counts, size = np.array([4, 8, 16]), 3
+    first = np.concatenate([[0], np.cumsum(counts + 1)])
+    features, targets = generator.normal(size=(first[-1], size)), generator.normal(size=first[-1])
+    data = ClientData(torch.from_numpy(features), torch.from_numpy(targets), 2, first, counts)
+    rows = [slice(a, a + n) for a, n in zip(first[:-1], counts, strict=True)]
+    curvature = np.array([features[r].T @ features[r] / len(features[r]) + np.eye(size) / 2 for r in rows])
+    least = [
+        np.linalg.solve(h, features[r].T @ targets[r] / len(targets[r])) for h, r in zip(curvature, rows, strict=True)
+    ]
+
+    def draw(clients, visits, k):
+        return np.tile((np.arange(16) + 0.5) / 16, (len(clients), k // 16))
+
+    model = Ridge(size)
+    return Quadratic(data, model, model.start(generator), draw, curvature, np.array(least))
 
 
 @pytest.fixture

@@ -1,11 +1,18 @@
 """What all algorithms have in common."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local"]
-PER_CLIENT = ("models", "duals", "contributions", "participations", "last_step_sq", "seen", "released")
+from learning.data import ClientData
+
+KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"]
+PER_CLIENT = (
+    *("models", "duals", "contributions", "participations", "last_step_sq", "seen", "released"),
+    *("own", "alpha"),
+)
 
 
 def prepared(small, kind, contacts):
@@ -99,7 +106,16 @@ def test_weight_of_an_exchange(problem, kind):
     algorithm = small.build(kind, local_steps=4, batch_size=10)
     exchange = algorithm.exchange(np.array([0, 2, 5]), 0.0)
     assert exchange.bytes_down.tolist() == exchange.bytes_up.tolist() == [4 * 6 * 3] * 3  # float32
-    steps = 4 if kind in ("slack", "fedavg", "local") else 1
+    many = {
+        "slack": 4,
+        "fedavg": 4,
+        "local": 4,
+        "ditto": 2 * 4,
+        "apfl": 2 * 4,
+        "pfedme": 5 * 4,
+        "per_fedavg": 2 * 4 + 1,
+    }
+    steps = many.get(kind, 1)
     assert algorithm.steps == steps
     one_step = small.model.flops(10)
     assert exchange.flops.shape == (3,)
@@ -111,3 +127,58 @@ def test_weight_of_an_exchange(problem, kind):
 def test_everyone_begins_with_the_same_model(problem, kind):
     algorithm = problem().build(kind)
     assert torch.equal(algorithm.models, algorithm.token.repeat(7, 1))
+
+
+class Counting:
+    """A model that counts the samples it computes gradients over, per client."""
+
+    def __init__(self, model):
+        self.model, self.samples = model, 0
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def gradient(self, x, features, labels):
+        self.samples += labels.shape[1]
+        return self.model.gradient(x, features, labels)
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "local"])
+@pytest.mark.parametrize("progress", [0.1, 0.9])
+@pytest.mark.parametrize(
+    "keys",
+    [{}, {"pfedme_inner_steps": 3, "per_fedavg_variant": "hessian_free", "apfl_adaptive": True, "fine_tune": True}],
+)
+def test_every_gradient_is_counted(problem, contact, kind, progress, keys):
+    small = problem()
+    model = Counting(small.model)
+    algorithm = replace(small, model=model).build(kind, local_steps=3, batch_size=7, **keys)
+    update = algorithm.update(contact(1, 4, progress=progress))
+    assert update.gradient_steps == model.samples / 7
+    flops = algorithm.exchange(np.array([1, 4]), progress).flops
+    per_gradient = flops / update.gradient_steps - small.model.flops(7)
+    assert ((per_gradient >= 0) & (per_gradient <= 10 * small.model.parameters)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("keys", [{}, {"per_fedavg_variant": "hessian_free", "apfl_adaptive": True, "fine_tune": True}])
+def test_the_clients_have_no_order(problem, contacts, kind, keys):
+    """The same clients under other numbers end with the same models, up to rounding."""
+    small, order = problem(), np.random.default_rng(2).permutation(7)  # new client j is old client order[j]
+    data = small.data
+    rows = np.concatenate([np.arange(data.first[i], data.first[i + 1]) for i in order])
+    first = np.concatenate([[0], np.cumsum(np.diff(data.first)[order])])
+    shuffled = ClientData(data.features[rows], data.labels[rows], data.classes, first, data.train_count[order])
+
+    def draw(clients, counts, k):
+        return small.draw(order[clients], counts, k)
+
+    keys = {"local_steps": 3, "beta": 5.0, "kappa": 0.1, "open_at": 0.6, **keys}
+    one, other = small.build(kind, **keys), replace(small, data=shuffled, draw=draw).build(kind, **keys)
+    for meeting in contacts(7, 15):
+        one.update(meeting)
+        other.update(replace(meeting, clients=np.sort(np.argsort(order)[meeting.clients])))
+    np.testing.assert_allclose(other.models.numpy(), one.models.numpy()[order], rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(other.token.numpy(), one.token.numpy(), rtol=1e-9, atol=1e-11)
+    if kind != "printed":
+        assert one.models.std(dim=0).max() > 0.01

@@ -11,7 +11,7 @@ from learning.data import ClientData
 from learning.mlr import MLR
 from simulator.streams import Streams
 
-KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local"]
+KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"]
 
 
 def ids(*clients):

@@ -36,27 +36,27 @@ def test_accuracies_equal_a_look_at_everyone(problem, plain, contacts, kind, dou
         if step % 10 == 9:
             models = algorithm.models.double().numpy()
             each = np.array([plain.test_accuracy(models[i], small.data, i) for i in range(7)])
-            np.testing.assert_allclose(evaluator.accuracy, each)
-            assert evaluator.personal_test_acc_mean == pytest.approx(each.mean())
+            np.testing.assert_allclose(evaluator.test.accuracy, each)
+            assert evaluator.test.mean == pytest.approx(each.mean())
             weighted = np.average(each, weights=small.data.test_count)
-            assert evaluator.personal_test_acc_weighted == pytest.approx(weighted)
-    assert evaluator.personal_test_acc_mean != pytest.approx(evaluator.personal_test_acc_weighted, rel=1e-6)
+            assert evaluator.test.weighted == pytest.approx(weighted)
+    assert evaluator.test.mean != pytest.approx(evaluator.test.weighted, rel=1e-6)
 
 
 def test_at_the_start_everyone_is_counted(problem, plain):
     small = problem()
     evaluator = Evaluator(small.build("slack"))
     each = [plain.test_accuracy(small.start.numpy(), small.data, i) for i in range(7)]
-    np.testing.assert_allclose(evaluator.accuracy, each)
-    assert evaluator.personal_test_acc_mean == pytest.approx(np.mean(each))
-    assert evaluator.personal_test_acc_weighted == pytest.approx(np.average(each, weights=small.data.test_count))
+    np.testing.assert_allclose(evaluator.test.accuracy, each)
+    assert evaluator.test.mean == pytest.approx(np.mean(each))
+    assert evaluator.test.weighted == pytest.approx(np.average(each, weights=small.data.test_count))
 
 
 def test_at_the_start_of_printed_the_zero_model_is_counted(problem, plain):
     small = problem()
     evaluator = Evaluator(small.build("printed"))
     each = [plain.test_accuracy(np.zeros(18), small.data, i) for i in range(7)]
-    np.testing.assert_allclose(evaluator.accuracy, each)
+    np.testing.assert_allclose(evaluator.test.accuracy, each)
     assert evaluator.overview(0.0).lagrangian == pytest.approx(np.log(3), rel=1e-4)
 
 

@@ -5,14 +5,16 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from learning.data import split_clients
 from learning.mlr import MLR
+from learning.partition import by_column, split
 from learning.synthetic import synthetic
 from simulator.streams import Streams
 
 
-def make(clients, seed=1, **keys):
-    return synthetic(clients, Streams(seed).generator("data"), **keys)
+def make(clients, seed=1, test_share=0.25, **keys):
+    pool = synthetic(clients, Streams(seed).generator("data"), **keys)
+    generator = Streams(seed).generator("split")
+    return split(pool, by_column(pool, clients, generator), generator, test_share)
 
 
 def separable(features, labels, classes):
@@ -50,7 +52,7 @@ def test_defaults_are_sixty_features_and_ten_classes():
     assert data.classes == 10
 
 
-@pytest.mark.parametrize("samples", [(2, 9), (50, 1000), (20, 20)])
+@pytest.mark.parametrize("samples", [(3, 9), (50, 1000), (20, 20)])
 def test_sizes_are_within_their_range(samples):
     sizes = np.diff(make(200, features=3, classes=3, samples=samples).first)
     assert sizes.min() >= samples[0]
@@ -61,7 +63,7 @@ def test_sizes_are_within_their_range(samples):
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.01, 0.99])
 def test_share_of_test_samples(share):
-    data = make(100, features=3, classes=3, samples=(2, 300), test_share=share)
+    data = make(100, features=3, classes=3, samples=(3, 300), test_share=share)
     sizes = np.diff(data.first)
     assert data.train_count.min() >= 1
     assert data.test_count.min() >= 1
@@ -159,28 +161,3 @@ def test_alpha_sets_how_models_differ():
     assert spread(0.0) < 0.3
     assert spread(4.0) > 1.5
     assert spread(0.0) < spread(1.0) < spread(4.0)
-
-
-@pytest.mark.parametrize("size", [0, 1])
-def test_a_client_with_too_few_samples_is_named(size):
-    features, labels = np.zeros((9 + size, 2), dtype=np.float32), np.zeros(9 + size, dtype=np.int64)
-    with pytest.raises(ValueError, match=f"client 1 has {size} samples"):
-        split_clients(features, labels, np.array([5, size, 4]), 3, 0.25)
-
-
-def test_too_few_samples_for_anyone():
-    with pytest.raises(ValueError, match="client 0 has 1 samples"):
-        make(3, samples=(1, 1))
-
-
-def test_clients_keep_their_own_samples_in_order():
-    sizes = np.array([4, 2, 9])
-    features = np.arange(30, dtype=np.float32).reshape(15, 2)
-    labels = np.repeat([0, 1, 2], sizes)
-    data = split_clients(features, labels, sizes, 3, 0.25)
-    np.testing.assert_array_equal(data.first, [0, 4, 6, 15])
-    np.testing.assert_array_equal(data.train_count, [3, 1, 7])
-    np.testing.assert_array_equal(data.test_count, [1, 1, 2])
-    np.testing.assert_array_equal(data.test_first, [3, 5, 13])
-    np.testing.assert_array_equal(data.features.numpy(), features)
-    np.testing.assert_array_equal(data.labels.numpy(), labels)

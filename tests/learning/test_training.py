@@ -8,13 +8,13 @@ from learning.evaluate import Evaluator
 
 def run(algorithm, contacts, watch=None):
     evaluator = Evaluator(algorithm)
-    before = evaluator.personal_test_acc_mean, evaluator.overview(0.0)
+    before = evaluator.test.mean, evaluator.overview(0.0)
     for contact in contacts:
         algorithm.update(contact)
         evaluator.look_again(contact.clients)
         if watch:
             watch(evaluator, contact)
-    return before, (evaluator.personal_test_acc_mean, evaluator.overview(contacts[-1].progress))
+    return before, (evaluator.test.mean, evaluator.overview(contacts[-1].progress))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -38,7 +38,9 @@ def client_places(run: Run, client: int, times: Any) -> Any:
 # --- same seed, same bits ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", ["rwsadmm", "fedavg", "walkman", "local"])
+@pytest.mark.parametrize(
+    "algorithm", ["rwsadmm", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"]
+)
 def test_same_seed_same_bits(small: Small, tmp_path: Path, algorithm: str) -> None:
     scenario = small(learning={"algorithm": algorithm})
     first = run(scenario, tmp_path / "a")

@@ -1,0 +1,45 @@
+"""The last part of a run: clients take the token once more, and then each trains on its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from learning.algorithm import Algorithm, Draw, Exchange, IntArray, Model, Settings, Update, descend
+from learning.data import ClientData
+
+
+class Opening(Algorithm):
+    """Base of algorithms that let go of their clients at `open_at` of the run.
+
+    From then on the token stays as it is; a client takes it once (bytes down once, nothing up) and keeps its own model.
+    """
+
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
+        super().__init__(data, model, settings, start, draw)
+        self.released = np.zeros(data.clients, dtype=bool)  # took the token since the opening
+
+    def opened(self, progress: float) -> bool:
+        """Whether clients train on their own now; an `open_at` of 1 or more is never."""
+        return progress >= self.settings.open_at and self.settings.open_at < 1
+
+    def exchange(self, clients: IntArray, progress: float) -> Exchange:
+        whole = super().exchange(clients, progress)
+        if self.opened(progress):
+            return Exchange(whole.bytes_down * ~self.released[clients], 0 * whole.bytes_up, whole.flops)
+        return whole
+
+    def _train_alone(self, clients: IntArray) -> Update:
+        """Plain SGD from the client's own model, or from the token where it was not taken yet."""
+        index = self._index(clients)
+        before = self.models[index]
+        x = torch.where(self._column(self.released[clients]), before, self.token)
+        x, loss = descend(self, x, self._batches(clients))
+        self.released[clients] = True
+        self._store(clients, index, before, x)
+        return Update(float(loss), self.steps, 0.0)
+
+    def _column(self, flags: NDArray[np.bool_]) -> Tensor:
+        return torch.from_numpy(flags).to(self.device).unsqueeze(1)

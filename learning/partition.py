@@ -1,0 +1,107 @@
+"""Whose samples are whose: every sample belongs to one client at most, and to one of its parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from learning.data import ClientData
+from learning.errors import DataError
+from learning.samples import Samples
+
+IntArray = NDArray[np.int64]
+Rows = list[IntArray]  # for each client, the rows of its samples
+
+FEWEST = 3  # samples of a client: one for each of its parts
+REDRAWS = 200
+
+
+def by_labels(samples: Samples, clients: int, generator: np.random.Generator, labels: int = 2) -> Rows:
+    """Each client gets samples of `labels` labels only, in unequal numbers; labels are spread evenly over clients."""
+    if labels > samples.classes:
+        raise DataError(f"learning.partition.labels = {labels}: the data have only {samples.classes} labels")
+    # The client at place p of a random order holds the labels at places p … p + labels − 1 of another, in a circle.
+    place, circle = generator.permutation(clients), generator.permutation(samples.classes)
+    rows: Rows = [np.empty(0, dtype=np.int64) for _ in range(clients)]
+    for at, label in enumerate(circle):
+        holders = np.flatnonzero((at - place) % samples.classes < labels)
+        if not holders.size:
+            continue
+        found = generator.permutation(np.flatnonzero(samples.labels == label))
+        share = generator.lognormal(0.0, 1.0, len(holders))
+        least = min(FEWEST, len(found) // len(holders))
+        sizes = least + np.floor(share / share.sum() * (len(found) - least * len(holders))).astype(int)
+        for client, part in zip(holders, np.split(found, np.cumsum(sizes))[:-1], strict=True):
+            rows[client] = np.concatenate([rows[client], part])
+    return _enough(rows, "labels")
+
+
+def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator, alpha: float = 0.3) -> Rows:
+    """Each label's samples go to clients in shares drawn from a Dirichlet law; a small alpha means strong skew."""
+    for _ in range(REDRAWS):
+        rows: Rows = [np.empty(0, dtype=np.int64) for _ in range(clients)]
+        for label in range(samples.classes):
+            found = generator.permutation(np.flatnonzero(samples.labels == label))
+            share = generator.dirichlet(np.full(clients, alpha))
+            for client, part in enumerate(np.split(found, (np.cumsum(share)[:-1] * len(found)).astype(int))):
+                rows[client] = np.concatenate([rows[client], part])
+        if min(len(mine) for mine in rows) >= FEWEST:
+            return rows
+    return _enough(rows, "dirichlet")
+
+
+def evenly(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
+    """Everyone gets the same number of samples, drawn at random."""
+    return _enough(np.array_split(generator.permutation(len(samples.labels)), clients), "iid")
+
+
+def by_column(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
+    """As the data say."""
+    if samples.owner is None:
+        raise DataError('learning.partition = "column": the data do not say whose they are')
+    found = int(samples.owner.max()) + 1
+    if found != clients:
+        raise DataError(f"clients.count = {clients}: the data are those of {found} clients")
+    order = np.argsort(samples.owner, kind="stable")
+    return _enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))), "column")
+
+
+def split(
+    samples: Samples,
+    rows: Rows,
+    generator: np.random.Generator,
+    test_share: float = 0.25,
+    validation_share: float = 0.0,
+    max_train_samples: int | None = None,
+) -> ClientData:
+    """Each client's samples, shuffled, in three parts; training samples beyond the most allowed are left out."""
+    kept, train, validation = [], [], []
+    for mine in rows:
+        mine = generator.permutation(mine)
+        tests = max(1, round(test_share * len(mine)))
+        checks = max(1, round(validation_share * len(mine))) if validation_share > 0 else 0
+        trains = max(1, len(mine) - tests - checks)
+        used = min(trains, max_train_samples or trains)
+        kept.append(np.concatenate([mine[:used], mine[trains : trains + checks + tests]]))
+        train.append(used)
+        validation.append(min(checks, len(kept[-1]) - used))
+    order = np.concatenate(kept)
+    return ClientData(
+        torch.from_numpy(samples.features[order]),
+        torch.from_numpy(samples.labels[order]),
+        samples.classes,
+        np.concatenate([[0], np.cumsum([len(mine) for mine in kept])]),
+        np.array(train),
+        np.array(validation),
+    )
+
+
+def _enough(rows: Rows, kind: str) -> Rows:
+    for client, mine in enumerate(rows):
+        if len(mine) < FEWEST:
+            raise DataError(
+                f"learning.partition = {kind!r}: client {client} of {len(rows)} would get {len(mine)} samples and "
+                f"needs {FEWEST}: take fewer clients, more data or less skew"
+            )
+    return rows

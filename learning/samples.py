@@ -1,0 +1,127 @@
+"""Samples before anybody owns them: images, tables of the user's own, or drawn."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from learning import image_sets
+from learning.errors import DataError
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """N samples, and whose they are where the data say so."""
+
+    features: NDArray[np.float32]  # [N,f]
+    labels: IntArray  # [N] 0 … classes−1
+    classes: int
+    owner: IntArray | None = None  # [N] 0 … m−1, or None
+
+
+def images(clients: int, generator: np.random.Generator, name: str) -> Samples:
+    """A public image set from the cache, pixels scaled to [0, 1]; its training and test parts together."""
+    pixels, labels = image_sets.load(name)
+    features = pixels.reshape(len(pixels), -1).astype(np.float32)
+    features /= 255
+    return Samples(features, labels.astype(np.int64), 10)
+
+
+def mnist(clients: int, generator: np.random.Generator) -> Samples:
+    return images(clients, generator, "mnist")
+
+
+def fashion_mnist(clients: int, generator: np.random.Generator) -> Samples:
+    return images(clients, generator, "fashion_mnist")
+
+
+def cifar10(clients: int, generator: np.random.Generator) -> Samples:
+    return images(clients, generator, "cifar10")
+
+
+def from_file(
+    clients: int, generator: np.random.Generator, path: str, label: str = "label", client: str | None = None
+) -> Samples:
+    """Samples from an npz, parquet or csv file: a label column, perhaps a client column, features in the others.
+
+    In an npz file `features` is an array [N, …]; label and client are arrays [N]. Labels and clients may be
+    numbers or texts; they are numbered in sorted order.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise DataError(f"{path}: no such file")
+    readers = {".npz": _read_npz, ".parquet": _read_table, ".csv": _read_table}
+    if file.suffix not in readers:
+        raise DataError(f"{path}: must be an .npz, .parquet or .csv file")
+    features, columns = readers[file.suffix](file, label, client)
+    if not len(features):
+        raise DataError(f"{path}: holds no samples")
+    bad = np.argwhere(~np.isfinite(features))
+    if len(bad):
+        raise DataError(f"{path}: row {bad[0, 0]}, feature {bad[0, 1]} is not a finite number")
+    names, labels = np.unique(columns[label], return_inverse=True)
+    owner = None if client is None else np.unique(columns[client], return_inverse=True)[1].astype(np.int64)
+    return Samples(features, labels.astype(np.int64), len(names), owner)
+
+
+def _read_npz(file: Path, label: str, client: str | None) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    wanted = ["features", label] + ([client] if client else [])
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            missing = [name for name in wanted if name not in arrays]
+            if missing:
+                raise DataError(f"{file}: holds no array {missing[0]!r}; it has {', '.join(arrays.files)}")
+            found = {name: arrays[name] for name in wanted}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{file}: cannot be read: {error}") from None
+    features = found.pop("features")
+    lengths = {name: len(column) for name, column in found.items()} | {"features": len(features)}
+    if len(set(lengths.values())) > 1:
+        raise DataError(f"{file}: arrays differ in length: {lengths}")
+    return _as_features(features.reshape(len(features), -1), file), _checked(found, file)
+
+
+def _read_table(file: Path, label: str, client: str | None) -> tuple[NDArray[np.float32], dict[str, Any]]:
+    import pandas as pd
+
+    try:
+        table = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file)
+    except Exception as error:  # the readers raise many kinds
+        raise DataError(f"{file}: cannot be read: {error}") from None
+    named = [label] + ([client] if client else [])
+    if not len(table):
+        raise DataError(f"{file}: holds no samples")
+    for name in named:
+        if name not in table.columns:
+            raise DataError(f"{file}: has no column {name!r}; it has {', '.join(map(str, table.columns[:10]))}")
+    features = table.drop(columns=named)
+    texts = [str(c) for c in features.columns if not pd.api.types.is_numeric_dtype(features[c])]
+    if texts:
+        raise DataError(f"{file}: column {texts[0]!r} is not numeric and is neither label nor client")
+    return _as_features(features.to_numpy(), file), _checked({n: table[n].to_numpy() for n in named}, file)
+
+
+def _as_features(values: Any, file: Path) -> NDArray[np.float32]:
+    if values.shape[1] == 0:
+        raise DataError(f"{file}: has no feature columns")
+    try:
+        return np.ascontiguousarray(values, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise DataError(f"{file}: features must be numbers") from None
+
+
+def _checked(columns: dict[str, Any], file: Path) -> dict[str, Any]:
+    for name, column in columns.items():
+        missing = np.array([value is None or value != value for value in column.tolist()])  # nan is not itself
+        if missing.any():
+            raise DataError(f"{file}: row {int(np.argmax(missing))} has no {name}")
+    return columns

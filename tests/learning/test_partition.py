@@ -1,0 +1,107 @@
+"""Whose samples are whose: nobody's twice, and each in one part only."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from learning.errors import DataError
+from learning.partition import by_column, by_dirichlet, by_labels, evenly, split
+from learning.samples import Samples
+
+
+def pool(count=2000, classes=10, seed=0, owners=None):
+    generator = np.random.default_rng(seed)
+    features = np.arange(count, dtype=np.float32)[:, None]  # a sample's only feature is its number
+    labels = generator.integers(0, classes, count)
+    return Samples(features, labels, classes, None if owners is None else generator.integers(0, owners, count))
+
+
+KINDS = {"labels": by_labels, "dirichlet": by_dirichlet, "iid": evenly, "column": by_column}
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    kind=st.sampled_from(sorted(KINDS)),
+    clients=st.integers(1, 25),
+    seed=st.integers(0, 1000),
+    test=st.floats(0.05, 0.6),
+    validation=st.sampled_from([0.0, 0.1, 0.3]),
+    most=st.sampled_from([None, 1, 7, 10_000]),
+)
+def test_a_sample_belongs_to_one_client_and_one_part(kind, clients, seed, test, validation, most):
+    samples = pool(seed=seed, owners=clients)
+    rows = KINDS[kind](samples, clients, np.random.default_rng(seed))
+    everyone = np.concatenate(rows)
+    assert len(rows) == clients
+    assert len(set(everyone.tolist())) == len(everyone)
+    data = split(samples, rows, np.random.default_rng(seed), test, validation, most)
+    numbers = data.features[:, 0].numpy().astype(int)
+    assert len(set(numbers.tolist())) == len(numbers)
+    assert (data.labels.numpy() == samples.labels[numbers]).all()
+    for client, mine in enumerate(rows):
+        inside = numbers[data.first[client] : data.first[client + 1]]
+        assert set(inside.tolist()) <= set(mine.tolist())
+    assert (data.train_count >= 1).all()
+    assert (data.test_count >= 1).all()
+    assert (data.validation_count >= (validation > 0)).all()
+    assert (data.train_count + data.validation_count + data.test_count == np.diff(data.first)).all()
+    if most is not None:
+        assert data.train_count.max() <= most
+    sizes = np.array([len(mine) for mine in rows])
+    assert np.abs(data.test_count - test * sizes).max() <= 1
+    if most is None:
+        assert len(numbers) == len(everyone)
+
+
+def test_labels_gives_each_client_its_number_of_labels_in_unequal_sizes():
+    samples = pool(20_000)
+    for labels in (1, 2, 5, 10):
+        rows = by_labels(samples, 20, np.random.default_rng(0), labels)
+        assert [len(set(samples.labels[mine])) for mine in rows] == [labels] * 20
+        holders = np.bincount(np.concatenate([np.unique(samples.labels[mine]) for mine in rows]), minlength=10)
+        assert (holders == 2 * labels).all()  # every label in as many hands
+    sizes = [len(mine) for mine in rows]
+    assert max(sizes) > 1.5 * min(sizes)
+
+
+def test_dirichlet_skew_follows_alpha():
+    samples = pool(20_000)
+
+    def skew(alpha):
+        rows = by_dirichlet(samples, 10, np.random.default_rng(1), alpha)
+        shares = [np.bincount(samples.labels[mine], minlength=10) / len(mine) for mine in rows]
+        return np.mean([share.max() for share in shares])
+
+    assert skew(0.1) > skew(1.0) > skew(100.0)
+    assert skew(1000.0) == pytest.approx(0.1, abs=0.02)
+
+
+def test_iid_is_even_and_mixed():
+    samples = pool(10_000)
+    rows = evenly(samples, 7, np.random.default_rng(0))
+    assert max(map(len, rows)) - min(map(len, rows)) <= 1
+    assert all(np.bincount(samples.labels[mine], minlength=10).min() > 90 for mine in rows)
+
+
+def test_column_does_as_the_data_say():
+    samples = pool(500, owners=6)
+    for client, mine in enumerate(by_column(samples, 6, np.random.default_rng(0))):
+        assert (samples.owner[mine] == client).all()
+        assert len(mine) == (samples.owner == client).sum()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda g: by_labels(pool(100), 90, g), "would get"),
+        (lambda g: by_labels(pool(100), 5, g, 11), "only 10 labels"),
+        (lambda g: by_dirichlet(pool(100), 60, g, 0.05), "would get"),
+        (lambda g: evenly(pool(100), 90, g), "client 0 of 90 would get 2 samples"),
+        (lambda g: by_column(pool(100), 5, g), "do not say whose"),
+        (lambda g: by_column(pool(100, owners=4), 5, g), "those of 4 clients"),
+    ],
+)
+def test_partitions_that_cannot_be_made_say_so(make, message):
+    with pytest.raises(DataError, match=message):
+        make(np.random.default_rng(0))

@@ -1,0 +1,85 @@
+"""pFedMe."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+
+from learning.algorithm import Contact
+from learning.pfedme import inner_step, mixed, outer_step
+
+
+def test_the_inner_step_is_the_least_of_its_model_of_the_objective():
+    """<g, θ> + (λ/2)|θ − w|² + |θ − θ'|²/2η has no slope there, by autograd."""
+    theta, w, g = (torch.from_numpy(np.random.default_rng(seed).normal(size=(2, 5))) for seed in range(3))
+    found = inner_step(theta, w, g, 0.2, 3.0).requires_grad_()
+    value = (g * found).sum() + 1.5 * (found - w).square().sum() + (found - theta).square().sum() / 0.4
+    slope = torch.autograd.grad(value, found)[0]
+    torch.testing.assert_close(slope, torch.zeros_like(slope), rtol=0, atol=1e-12)
+
+
+def test_the_outer_step_and_the_token():
+    w, theta = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0.0, 2.0], [5.0, 0.0]])
+    torch.testing.assert_close(outer_step(w, theta, 0.1, 5.0), torch.tensor([[0.5, 2.0], [4.0, 2.0]]))
+    torch.testing.assert_close(mixed(torch.tensor([0.0, 1.0]), w, 0.25), torch.tensor([0.5, 1.5]))
+    torch.testing.assert_close(mixed(torch.tensor([0.0, 1.0]), w, 2.0), torch.tensor([4.0, 5.0]))
+
+
+def test_many_inner_steps_find_the_least_of_the_personal_objective(problem, plain):
+    small = problem(clients=3)
+    keys = {"local_steps": 1, "batch_size": 12, "pfedme_lambda": 2.0, "pfedme_inner_steps": 2000}
+    algorithm, replay = small.build("pfedme", **keys), plain.Replay(small.build("pfedme", local_steps=1, batch_size=12))
+    clients, w = np.arange(3), small.start.numpy()
+    batches = replay.batches(clients)[:, 0]
+    algorithm.update(Contact(clients, 3, 0.0))
+    for theta, rows in zip(algorithm.models.numpy(), batches, strict=True):
+        found = minimize(
+            lambda x, rows=rows: replay.loss(x, rows) + np.sum((x - w) ** 2),
+            w,
+            jac=lambda x, rows=rows: replay.gradient(x, rows) + 2 * (x - w),
+            options={"gtol": 1e-10},
+        )
+        np.testing.assert_allclose(theta, found.x, atol=1e-6)
+        assert np.linalg.norm(theta - w) > 0.05
+
+
+def test_runs_follow_the_equations(problem, plain, contacts):
+    small = problem()
+    eta, lam, inner, outer, mix = 0.3, 4.0, 3, 0.05, 0.8
+    keys = {"local_steps": 4, "batch_size": 6, "step_size": eta, "pfedme_lambda": lam, "pfedme_inner_steps": inner}
+    keys |= {"pfedme_step_size": outer, "pfedme_mix": mix}
+    algorithm, replay = small.build("pfedme", **keys), plain.Replay(small.build("pfedme", **keys))
+    y = small.start.numpy()
+    personal = np.tile(y, (7, 1))
+    for contact in contacts(7, 25):
+        losses, delivered = [], []
+        for client, batches in zip(contact.clients, replay.batches(contact.clients), strict=True):
+            w = theta = y
+            for rows in batches[:4]:
+                for _ in range(inner):
+                    losses.append(replay.loss(theta, rows))
+                    theta = (theta - eta * replay.gradient(theta, rows) + eta * lam * w) / (1 + eta * lam)
+                w = w - outer * lam * (w - theta)
+            personal[client] = theta
+            delivered.append(w)
+        before, y = y, (1 - mix) * y + mix * np.mean(delivered, axis=0)
+        update = algorithm.update(contact)
+        assert update.train_loss == pytest.approx(np.mean(losses))
+        assert update.token_step_norm == pytest.approx(np.linalg.norm(y - before))
+        assert update.gradient_steps == 12
+        np.testing.assert_allclose(algorithm.token.numpy(), y, atol=1e-10)
+        np.testing.assert_allclose(algorithm.models.numpy(), personal, atol=1e-10)
+
+
+def test_it_ends_at_the_fixed_point_of_its_objective(quadratic):
+    """Token: least Σ of the Moreau envelopes, (A + λ)⁻¹λA around b. Personal: least f_i(θ) + (λ/2)|θ − y|²."""
+    lam = 2.0
+    keys = {"pfedme_lambda": lam, "pfedme_inner_steps": 60, "pfedme_step_size": 0.3, "step_size": 0.4}
+    algorithm = quadratic.build("pfedme", local_steps=1, batch_size=16, **keys)
+    for _ in range(300):
+        algorithm.update(Contact(np.arange(3), 3, 0.0))
+    envelopes = [np.linalg.solve(a + lam * np.eye(3), lam * a) for a in quadratic.curvature]
+    y = np.linalg.solve(sum(envelopes), sum(e @ b for e, b in zip(envelopes, quadratic.least, strict=True)))
+    np.testing.assert_allclose(algorithm.token.numpy(), y, atol=1e-9)
+    for theta, a, b in zip(algorithm.models.numpy(), quadratic.curvature, quadratic.least, strict=True):
+        np.testing.assert_allclose(theta, np.linalg.solve(a + lam * np.eye(3), a @ b + lam * y), atol=1e-9)
