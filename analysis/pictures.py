@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.loading import Run
 
@@ -87,3 +88,18 @@ def draw_accuracy(run: Run, axes: Axes) -> None:
     axes.set(xlabel="simulated time (h)", ylabel="test accuracy, mean over clients (%)", ylim=(0, 100))
     axes.grid(alpha=0.3)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=8, frameon=False)
+
+
+def draw_labels(counts: NDArray[np.int64], title: str) -> Figure:
+    """How many samples of each label [classes] each client [n] has: a disc's area is the number."""
+    from matplotlib.figure import Figure
+
+    clients, classes = counts.shape
+    figure = Figure(figsize=(min(14.0, 2.0 + 0.32 * clients), 1.6 + 0.32 * classes), layout="constrained")
+    axes = figure.subplots()
+    client, label = np.nonzero(counts)
+    axes.scatter(client, label, s=220 * counts[client, label] / counts.max(), color=BLUE, linewidths=0)
+    axes.set(xlabel="client", ylabel="label", xlim=(-1, clients), ylim=(-1, classes), yticks=range(classes))
+    axes.set_title(f"{title}: samples per client and label, largest {counts.max()}", fontsize=10)
+    axes.grid(alpha=0.3)
+    return figure

@@ -46,14 +46,20 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
 
     data = commands.add_parser(
-        "data", help="fetch or import a data set", description="Fetch a public data set, or import files at hand."
+        "data",
+        help="fetch, import or look at a data set",
+        description="Fetch a public data set or import files at hand; or draw how a partition shares one out.",
     )
+    data.add_argument("name", metavar="NAME", help="mnist, fashion_mnist or cifar10; with --partition any data set")
+    data.add_argument("--from", dest="folder", metavar="DIR", help="take the files from this folder, not the network")
     data.add_argument(
-        "name", metavar="NAME", choices=["mnist", "fashion_mnist", "cifar10"], help="mnist, fashion_mnist or cifar10"
+        "--partition",
+        metavar="KIND",
+        help="draw what each client gets by labels, dirichlet, iid, column or '{ kind = \"dirichlet\", alpha = 1 }'",
     )
-    data.add_argument(
-        "--from", dest="folder", metavar="DIR", help="take the files from this folder instead of the network"
-    )
+    data.add_argument("--clients", type=int, default=20, metavar="N", help="with --partition: how many (default 20)")
+    data.add_argument("--seed", type=_seed, default=0, metavar="N", help="with --partition: the seed (default 0)")
+    data.add_argument("--out", metavar="PNG", help="with --partition: the picture (default NAME-labels.png)")
     data.set_defaults(command=_data)
 
     check = commands.add_parser(
@@ -128,10 +134,14 @@ def _data(arguments: Any) -> int:
     from pathlib import Path
 
     from learning.errors import DataError
-    from learning.image_sets import fetch, take_from
+    from learning.image_sets import IMAGE_SETS, fetch, take_from
     from simulator.errors import UserError
     from simulator.progress import Downloads
 
+    if arguments.partition:
+        return _draw_partition(arguments)
+    if arguments.name not in IMAGE_SETS:
+        raise UserError(f"{arguments.name}: must be one of {', '.join(IMAGE_SETS)}")
     try:
         if arguments.folder:
             kept = take_from(arguments.name, Path(arguments.folder))
@@ -141,6 +151,26 @@ def _data(arguments: Any) -> int:
     except DataError as error:
         raise UserError(str(error)) from None
     sys.stdout.write(f"{arguments.name}: checked and kept in {kept}\n")
+    return 0
+
+
+def _draw_partition(arguments: Any) -> int:
+    from analysis.pictures import draw_labels
+    from simulator.learner import build_data, label_counts
+    from simulator.load import scenario_of
+    from simulator.streams import Streams
+
+    keys = [f"learning.dataset={arguments.name}", f"learning.partition={arguments.partition}"]
+    mobility = ["clients.mobility=static", f"clients.count={arguments.clients}"]
+    scenario = scenario_of({}, [*keys, *mobility], "fedmule data")
+    counts = label_counts(build_data(scenario, Streams(arguments.seed), {}))
+    picture = arguments.out or f"{arguments.name}-labels.png"
+    draw_labels(counts, f"{arguments.name}, {arguments.partition}").savefig(picture, dpi=120)
+    sizes = counts.sum(axis=1)
+    sys.stdout.write(
+        f"{len(counts)} clients with {sizes.min()} to {sizes.max()} samples and {(counts > 0).sum(axis=1).min()} to "
+        f"{(counts > 0).sum(axis=1).max()} labels each; drawn in {picture}\n"
+    )
     return 0
 
 

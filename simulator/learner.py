@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from learning import samples
 from learning.algorithm import Algorithm, Settings
@@ -97,6 +99,14 @@ def build_data(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) ->
         return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
     except DataError as error:
         raise ScenarioError(scenario.name, [Problem("learning.dataset", str(error))]) from None
+
+
+def label_counts(data: ClientData) -> NDArray[np.int64]:
+    """How many samples of each label each client has [n,classes]."""
+    owner = np.repeat(np.arange(data.clients), np.diff(data.first))
+    counts = np.zeros((data.clients, data.classes), dtype=np.int64)
+    np.add.at(counts, (owner, data.labels.cpu().numpy()), 1)
+    return counts
 
 
 def choose_device(name: str) -> torch.device:

@@ -25,12 +25,17 @@ def load_scenario(name: str, overrides: Sequence[str] = (), seed: int | None = N
     path = find_scenario(name)
     source = str(path) if Path(name).exists() else name
     raw = _read(path, source)
-    set_keys = [_apply(raw, override) for override in overrides]
     if seed is not None:
         raw["seed"] = seed
     raw.setdefault("name", path.stem)
-    problems = expand_files(raw, path.parent)
-    _anchor_data_file(raw, path.parent)
+    return scenario_of(raw, overrides, source, path.parent)
+
+
+def scenario_of(raw: dict[str, Any], overrides: Sequence[str], source: str, folder: Path = Path()) -> Scenario:
+    """The scenario that a table as read from a file describes; files it names lie relative to `folder`."""
+    set_keys = [_apply(raw, override) for override in overrides]
+    problems = expand_files(raw, folder)
+    _anchor_data_file(raw, folder)
     try:
         scenario = Scenario.model_validate(raw)
         problems += cross_check(scenario)

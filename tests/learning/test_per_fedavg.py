@@ -92,7 +92,7 @@ def test_it_ends_at_the_fixed_point_of_its_objective(quadratic, variant):
     """Σ of the clients' steps is zero: A(I − αA) applied to y − b, and (I − αA) once more with the Hessian."""
     keys = {"step_size": 0.2, "per_fedavg_step_size": 0.3, "per_fedavg_variant": variant, "per_fedavg_delta": 0.5}
     algorithm = quadratic.build("per_fedavg", local_steps=1, batch_size=16, **keys)
-    for _ in range(2000):
+    for _ in range(500):
         algorithm.update(Contact(np.arange(3), 3, 0.0))
     adapt = np.eye(3) - 0.3 * quadratic.curvature
     slopes = quadratic.curvature @ adapt if variant == "first_order" else adapt @ quadratic.curvature @ adapt

@@ -74,9 +74,9 @@ def test_runs_follow_the_equations(problem, plain, contacts):
 def test_it_ends_at_the_fixed_point_of_its_objective(quadratic):
     """Token: least Σ of the Moreau envelopes, (A + λ)⁻¹λA around b. Personal: least f_i(θ) + (λ/2)|θ − y|²."""
     lam = 2.0
-    keys = {"pfedme_lambda": lam, "pfedme_inner_steps": 60, "pfedme_step_size": 0.3, "step_size": 0.4}
+    keys = {"pfedme_lambda": lam, "pfedme_inner_steps": 30, "pfedme_step_size": 0.6, "step_size": 0.4}
     algorithm = quadratic.build("pfedme", local_steps=1, batch_size=16, **keys)
-    for _ in range(300):
+    for _ in range(100):
         algorithm.update(Contact(np.arange(3), 3, 0.0))
     envelopes = [np.linalg.solve(a + lam * np.eye(3), lam * a) for a in quadratic.curvature]
     y = np.linalg.solve(sum(envelopes), sum(e @ b for e, b in zip(envelopes, quadratic.least, strict=True)))

@@ -19,9 +19,10 @@ from simulator.cli import main
 LONG = ["--set", "stop.visits=100000"]
 
 
-def fedmule(*arguments: str, cwd: Path, **options: object) -> subprocess.CompletedProcess[str]:
+def fedmule(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "simulator", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120)
+    nowhere = {**os.environ, "FEDMULE_DATA": str(cwd / "no data")}
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120, env=nowhere)
 
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
@@ -151,6 +152,15 @@ def test_a_stream_cut_anywhere_can_be_read(tmp_path: Path) -> None:
         (["check"], "name at least one SCENARIO"),
         (["check", "smoke", "--set", "vehicle.start=[190, 130]"], "lies in an obstacle"),
         (["dance"], "invalid choice"),
+        (["data", "mnist", "--from", "full"], "holds no train-images-idx3-ubyte"),
+        (["data", "nmist"], "must be one of mnist, fashion_mnist, cifar10"),
+        (["data", "synthetic", "--partition", "dirchlet"], "did you mean dirichlet?"),
+        (["run", "smoke", "--set", "learning.dataset=mnist"], "run `fedmule data mnist` first"),
+        (["run", "smoke", "--set", 'learning.dataset={kind="file", path="none.csv"}'], "none.csv: no such file"),
+        (
+            ["run", "smoke", "--set", "learning.partition.labels=11", "--set", "learning.partition.kind=labels"],
+            "only 10",
+        ),
     ],
 )
 def test_bad_input_is_explained_with_status_2_and_nothing_is_lost(
@@ -166,6 +176,14 @@ def test_bad_input_is_explained_with_status_2_and_nothing_is_lost(
     assert "Traceback" not in done.stderr
     assert {p.name for p in tmp_path.iterdir()} == {"file", "full", "binary.toml"}
     assert (tmp_path / "full/precious").read_text() == (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_partition_is_drawn(tmp_path: Path) -> None:
+    done = fedmule("data", "synthetic", "--partition", "{ kind = 'labels', labels = 3 }", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "20 clients" in done.stdout
+    assert "3 to 3 labels each" in done.stdout
+    assert (tmp_path / "synthetic-labels.png").stat().st_size > 5000
 
 
 def test_a_finished_run_is_never_overwritten(tmp_path: Path) -> None:
