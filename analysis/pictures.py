@@ -93,6 +93,7 @@ def draw_accuracy(run: Run, axes: Axes) -> None:
 def draw_labels(counts: NDArray[np.int64], title: str) -> Figure:
     """How many samples of each label [classes] each client [n] has: a disc's area is the number."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     clients, classes = counts.shape
     figure = Figure(figsize=(min(14.0, 2.0 + 0.32 * clients), 1.6 + 0.32 * classes), layout="constrained")
@@ -100,6 +101,7 @@ def draw_labels(counts: NDArray[np.int64], title: str) -> Figure:
     client, label = np.nonzero(counts)
     axes.scatter(client, label, s=220 * counts[client, label] / counts.max(), color=BLUE, linewidths=0)
     axes.set(xlabel="client", ylabel="label", xlim=(-1, clients), ylim=(-1, classes), yticks=range(classes))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{title}: samples per client and label, largest {counts.max()}", fontsize=10)
     axes.grid(alpha=0.3)
     return figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -23,7 +23,10 @@ BYTES_PER_NUMBER = 4  # parameters travel as float32
 
 
 class Model(Protocol):
-    """A model whose parameters are one vector [d]; see MLR for what each part means."""
+    """A model whose parameters are one vector [d]; see MLR for what each part means.
+
+    One with `random = True` (dropout) takes as a fourth argument of `gradient` a number for each batch, [S].
+    """
 
     parameters: int
 
@@ -159,6 +162,9 @@ class Algorithm:
 
     def _gradient(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B]."""
+        if getattr(self.model, "random", False):
+            noisy: Any = self.model
+            return noisy.gradient(x, self.data.features[rows], self.data.labels[rows], _noise(rows))
         return self.model.gradient(x, self.data.features[rows], self.data.labels[rows])
 
     def _store(self, clients: IntArray, index: Tensor, before: Tensor, x: Tensor) -> None:
@@ -174,6 +180,13 @@ class Algorithm:
 
     def _index(self, clients: IntArray) -> Tensor:
         return torch.from_numpy(clients).to(self.device)
+
+
+def _noise(rows: Tensor) -> list[int]:
+    """A number for each client's batch [S,B], from its rows: what is random in a gradient follows from it alone."""
+    words = rows.cpu().numpy().astype(np.uint64)
+    odd = 2 * np.arange(1, rows.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
+    return [int(word) >> 1 for word in ((words + np.uint64(1)) * odd).sum(axis=1, dtype=np.uint64)]
 
 
 def descend(algorithm: Algorithm, x: Tensor, batches: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,6 +22,7 @@ class ClientData:
     first: IntArray  # [n+1] where each client's rows begin; the last entry is N
     train_count: IntArray  # [n]
     validation_count: IntArray | None = None  # [n]; None for none
+    shape: tuple[int, ...] = ()  # of one sample, such as (channels, height, width); () for plain features
 
     @property
     def clients(self) -> int:

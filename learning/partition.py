@@ -94,6 +94,7 @@ def split(
         np.concatenate([[0], np.cumsum([len(mine) for mine in kept])]),
         np.array(train),
         np.array(validation),
+        samples.shape,
     )
 
 

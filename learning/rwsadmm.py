@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from learning.algorithm import (
-    Algorithm,
-    Constraint,
-    Contact,
-    Draw,
-    Exchange,
-    IntArray,
-    Model,
-    Settings,
-    Update,
-    descend,
-)
+from learning.algorithm import Constraint, Contact, Draw, IntArray, Model, Settings, Update
 from learning.constraint import measure
 from learning.data import ClientData
+from learning.opening import Opening
 
 
 def project(x: Tensor, y: Tensor, eps: float) -> Tensor:
@@ -44,7 +34,7 @@ def contribution(x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, e
     return lam, x - s + lam / beta
 
 
-class Slack(Algorithm):
+class Slack(Opening):
     """ADMM for the set |x − y| ≤ eps, with proximal stochastic steps.
 
     Until `open_at` of the run the tube has half-width `eps`. Then it opens (eps = ∞): a client takes the token
@@ -58,32 +48,22 @@ class Slack(Algorithm):
         self.contributions = torch.zeros_like(self.models) if settings.growing_mean else self.models.clone()
         self.seen = np.zeros(data.clients, dtype=bool)
         self.seen_count = 0
-        self.released = np.zeros(data.clients, dtype=bool)  # took the token since the tube opened
         self._kappa = settings.kappa
 
     def eps(self, progress: float) -> float:
         """The tube's half-width now."""
-        opened = progress >= self.settings.open_at and self.settings.open_at < 1
-        return math.inf if opened else self.settings.eps
+        return math.inf if super().opened(progress) else self.settings.eps
 
-    def exchange(self, clients: IntArray, progress: float) -> Exchange:
-        whole = super().exchange(clients, progress)
-        if math.isinf(self.eps(progress)):
-            return Exchange(whole.bytes_down * ~self.released[clients], 0 * whole.bytes_up, whole.flops)
-        return whole
+    def opened(self, progress: float) -> bool:
+        return math.isinf(self.eps(progress))
 
     def update(self, contact: Contact) -> Update:
         clients, eps = contact.clients, self.eps(contact.progress)
+        if self.opened(contact.progress):
+            return replace(self._train_alone(clients), kappa=self._kappa)
         index = self._index(clients)
         before = self.models[index]
         batches = self._batches(clients)
-        if math.isinf(eps):
-            x = torch.where(self._column(self.released[clients]), before, self.token)
-            x, loss = descend(self, x, batches)
-            self.released[clients] = True
-            self._store(clients, index, before, x)
-            return Update(float(loss), self.steps, 0.0, self._kappa)
-
         eta, beta, kappa = self.settings.step_size, self.settings.beta, self._kappa
         x = torch.where(self._column(self.seen[clients]), before, self.token)
         if self.settings.project_on_arrival:
@@ -130,6 +110,3 @@ class Slack(Algorithm):
             step = (c - self.contributions[index]).sum(dim=0) / self.data.clients
         self.token = self.token + step
         return float(step.norm())
-
-    def _column(self, flags: NDArray[np.bool_]) -> Tensor:
-        return torch.from_numpy(flags).to(self.device).unsqueeze(1)

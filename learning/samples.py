@@ -24,6 +24,7 @@ class Samples:
     labels: IntArray  # [N] 0 … classes−1
     classes: int
     owner: IntArray | None = None  # [N] 0 … m−1, or None
+    shape: tuple[int, ...] = ()  # of one sample, such as (channels, height, width); () for plain features
 
 
 def images(clients: int, generator: np.random.Generator, name: str) -> Samples:
@@ -31,7 +32,7 @@ def images(clients: int, generator: np.random.Generator, name: str) -> Samples:
     pixels, labels = image_sets.load(name)
     features = pixels.reshape(len(pixels), -1).astype(np.float32)
     features /= 255
-    return Samples(features, labels.astype(np.int64), 10)
+    return Samples(features, labels.astype(np.int64), 10, shape=pixels.shape[1:])
 
 
 def mnist(clients: int, generator: np.random.Generator) -> Samples:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from learning import samples
-from learning.algorithm import Algorithm, Settings
+from learning.algorithm import Algorithm, Model, Settings
 from learning.apfl import APFL
 from learning.data import ClientData
 from learning.ditto import Ditto
@@ -18,7 +18,9 @@ from learning.errors import DataError
 from learning.evaluate import Evaluator
 from learning.fedavg import FedAvg
 from learning.local import Local
+from learning.mlp import MLP
 from learning.mlr import MLR
+from learning.module import ModuleModel, cnn
 from learning.partition import by_column, by_dirichlet, by_labels, evenly, split
 from learning.per_fedavg import PerFedAvg
 from learning.pfedme import PFedMe
@@ -44,7 +46,7 @@ PARTITIONS: dict[str, Any] = {
     "iid": evenly,
     "column": by_column,
 }
-MODELS = {"mlr": MLR}
+MODELS: dict[str, Any] = {"mlr": MLR, "mlp": MLP, "cnn": cnn}
 VARIANTS = {"slack": Slack, "derived": Derived, "printed": Printed}
 
 
@@ -60,7 +62,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
     keys = scenario.learning
     device = choose_device(keys.device)
     data = build_data(scenario, streams, plugins).to(device)
-    model = make("learning.model", keys.model, MODELS, plugins, features=data.features.shape[1], classes=data.classes)
+    model = build_model(scenario, streams, plugins, data)
     parts = {
         "data": data,
         "model": model,
@@ -99,6 +101,23 @@ def build_data(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) ->
         return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
     except DataError as error:
         raise ScenarioError(scenario.name, [Problem("learning.dataset", str(error))]) from None
+
+
+def build_model(scenario: Scenario, streams: Streams, plugins: dict[str, Any], data: ClientData) -> Model:
+    """The model the clients share; a torch module is wrapped."""
+    keys = scenario.learning.model
+    given: dict[str, Any] = {"features": data.features.shape[1], "classes": data.classes}
+    if keys.kind == "cnn":
+        given["shape"] = data.shape
+    try:
+        with torch.random.fork_rng(devices=[]):  # a module draws its first parameters from torch's own generator
+            torch.manual_seed(int(streams.generator("module").integers(2**63)))
+            model = make("learning.model", keys, MODELS, plugins, **given)
+        if isinstance(model, torch.nn.Module):
+            return ModuleModel(model, data.shape or (given["features"],))
+        return model
+    except DataError as error:
+        raise ScenarioError(scenario.name, [Problem("learning.model", str(error), keys.kind)]) from None
 
 
 def label_counts(data: ClientData) -> NDArray[np.int64]:

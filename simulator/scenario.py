@@ -234,6 +234,15 @@ class MlrModel(Part):
     kind: Literal["mlr"] = key("mlr", "multinomial logistic regression")
 
 
+class MlpModel(Part):
+    kind: Literal["mlp"] = key("mlp", "multilayer perceptron")
+    hidden: Annotated[tuple[Count, ...], Field(strict=False)] = key((100, 100), "widths of the hidden layers")
+
+
+class CnnModel(Part):
+    kind: Literal["cnn"] = key("cnn", "two 5×5 convolutions, a layer of 512, dropout 25 % and 50 %; for images")
+
+
 class Rwsadmm(Part):
     kind: Literal["rwsadmm"] = key("rwsadmm", "random-walk stochastic ADMM")
 
@@ -287,7 +296,11 @@ Partition = Annotated[
     by_kind,
     short_for("labels"),
 ]
-Model = Annotated[Annotated[MlrModel, Tag("mlr")] | Own, by_kind, short_for("mlr")]
+Model = Annotated[
+    Annotated[MlrModel, Tag("mlr")] | Annotated[MlpModel, Tag("mlp")] | Annotated[CnnModel, Tag("cnn")] | Own,
+    by_kind,
+    short_for("mlr"),
+]
 Algorithm = Annotated[
     Annotated[Rwsadmm, Tag("rwsadmm")]
     | Annotated[Fedavg, Tag("fedavg")]

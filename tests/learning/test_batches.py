@@ -1,5 +1,7 @@
 """A client's batches: its own training samples, by its own participation count alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -40,6 +42,14 @@ def by_client(algorithm, contacts):
 def test_shape():
     algorithm = blank([5, 9, 30], [2, 3, 4], Streams(1).draw("batches"))
     assert algorithm._batches(ids(0, 2)).shape == (3, 2, 8)
+
+
+def test_asking_for_more_batches_leaves_the_first_as_they_are():
+    sizes = [5, 9, 30], [2, 3, 4]
+    few, many = (blank(*sizes, Streams(1).draw("batches")) for _ in range(2))
+    for _ in range(2):
+        assert torch.equal(many._batches(ids(0, 2), 7)[:3], few._batches(ids(0, 2)))
+    np.testing.assert_array_equal(many.participations, few.participations)
 
 
 @settings(max_examples=30, deadline=None)
@@ -111,8 +121,8 @@ def test_participations_are_counted():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_clients_with_fewer_samples_than_a_batch_learn(problem, contact, kind):
-    tiny = problem(clients=4, samples=(2, 2))
-    assert tiny.data.train_count.min() == 1
+    tiny = problem(clients=4, samples=(3, 3))
+    tiny = replace(tiny, data=replace(tiny.data, train_count=np.ones(4, dtype=np.int64)))  # one to learn from
     algorithm = tiny.build(kind, batch_size=20, local_steps=2)
     for _ in range(3):
         update = algorithm.update(contact(0, 1, 3))

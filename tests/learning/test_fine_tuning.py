@@ -17,6 +17,7 @@ def test_until_it_opens_it_is_fedavg_and_without_the_key_it_never_opens(problem,
         opened |= contact.progress >= 0.75
         assert torch.equal(tuned.token, plain_one.token) != opened
     assert torch.equal(plain_one.models, never.models)
+    assert never.exchange(np.array([0]), 1.0).bytes_up.tolist() == [4 * 18]  # not even at the very end
     assert not torch.equal(plain_one.models, tuned.models)
 
 

@@ -1,0 +1,148 @@
+"""Models against autograd and against each other."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from learning.algorithm import Contact, Settings, _noise
+from learning.data import ClientData
+from learning.errors import DataError
+from learning.fedavg import FedAvg
+from learning.mlp import MLP
+from learning.module import ModuleModel, cnn
+from simulator.streams import Streams
+
+
+def batch(s, b, f, classes, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(s, b, f, generator=generator), torch.randint(0, classes, (s, b), generator=generator)
+
+
+def plain_mlp(model, x, features):
+    """The same network written with matrices [d] by hand."""
+    at = 0
+    for depth, (i, o) in enumerate(zip(model.widths, model.widths[1:], strict=False)):
+        weights, bias = x[at : at + i * o].reshape(i, o), x[at + i * o : at + i * o + o]
+        at += (i + 1) * o
+        features = features @ weights + bias
+        if depth < len(model.widths) - 2:
+            features = torch.relu(features)
+    assert at == len(x)
+    return features
+
+
+@pytest.mark.parametrize("hidden", [(100, 100), (7,), (5, 6, 4)])
+@pytest.mark.parametrize("s", [1, 4])
+def test_mlp_gradient_is_autograds(hidden, s):
+    model = MLP(9, 3, hidden)
+    x = torch.stack([model.start(np.random.default_rng(i)) for i in range(s)])
+    features, labels = batch(s, 8, 9, 3)
+    gradient, loss = model.gradient(x, features, labels)
+    for i in range(s):
+        leaf = x[i].clone().requires_grad_()
+        expected = torch.nn.functional.cross_entropy(plain_mlp(model, leaf, features[i]), labels[i])
+        expected.backward()
+        assert loss[i].item() == pytest.approx(expected.item(), rel=1e-5)
+        torch.testing.assert_close(gradient[i], leaf.grad, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(model.scores(x[i], features[i]), plain_mlp(model, x[i], features[i]))
+
+
+def test_the_papers_mlp_has_its_size():
+    assert MLP(784, 10).parameters == 784 * 100 + 100 + 100 * 100 + 100 + 100 * 10 + 10
+
+
+def test_mlp_flops_are_those_counted():
+    model = MLP(40, 10)
+    leaf = model.start(np.random.default_rng(0)).requires_grad_()
+    features, labels = batch(1, 20, 40, 10)
+    with FlopCounterMode(display=False) as counter:
+        loss = torch.nn.functional.cross_entropy(plain_mlp(model, leaf, features[0]), labels[0])
+        loss.backward()
+    assert model.flops(20) == counter.get_total_flops()
+
+
+def test_a_module_as_a_model_is_the_module():
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
+    model = ModuleModel(module, (6,))
+    x = torch.stack([model.start(np.random.default_rng(0)) + 0.1 * i for i in range(3)])
+    features, labels = batch(3, 7, 6, 3)
+    gradient, loss = model.gradient(x, features, labels)
+    for i in range(3):
+        torch.nn.utils.vector_to_parameters(x[i], module.parameters())
+        module.zero_grad()
+        expected = torch.nn.functional.cross_entropy(module(features[i]), labels[i])
+        expected.backward()
+        torch.testing.assert_close(gradient[i], torch.cat([p.grad.reshape(-1) for p in module.parameters()]))
+        assert loss[i].item() == pytest.approx(expected.item())
+        torch.testing.assert_close(model.scores(x[i], features[i]), module(features[i]).detach())
+
+
+def test_the_mlp_and_the_same_module_agree():
+    fast = MLP(12, 4, (8, 8))
+    layers = [torch.nn.Linear(12, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4)]
+    slow = ModuleModel(torch.nn.Sequential(*layers), (12,))
+    x = fast.start(np.random.default_rng(3))
+    parts, at = [], 0
+    for i, o in ((12, 8), (8, 8), (8, 4)):  # a module keeps its weights the other way round
+        parts += [x[at : at + i * o].reshape(i, o).T.reshape(-1), x[at + i * o : at + (i + 1) * o]]
+        at += (i + 1) * o
+    features, _ = batch(1, 10, 12, 4)
+    torch.testing.assert_close(slow.scores(torch.cat(parts), features[0]), fast.scores(x, features[0]))
+    assert slow.parameters == fast.parameters
+    assert slow.flops(20) == fast.flops(20)
+
+
+def test_modules_with_buffers_are_refused_by_name():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+    with pytest.raises(DataError, match=r"1\.running_mean"):
+        ModuleModel(module, (3,))
+
+
+def test_cnn_shapes_and_size():
+    model = ModuleModel(cnn(784, 10, (1, 28, 28)), (1, 28, 28))
+    assert model.parameters == (25 * 32 + 32) + (32 * 25 * 64 + 64) + (64 * 16 * 512 + 512) + 5130
+    assert model.scores(model.start(np.random.default_rng(0)), torch.zeros(3, 784)).shape == (3, 10)
+    assert ModuleModel(cnn(3072, 10, (3, 32, 32)), (3, 32, 32)).scores(
+        ModuleModel(cnn(3072, 10, (3, 32, 32)), (3, 32, 32)).start(np.random.default_rng(0)), torch.zeros(2, 3072)
+    ).shape == (2, 10)
+    forward = 2 * (24 * 24 * 32 * 25 + 8 * 8 * 64 * 25 * 32 + 1024 * 512 + 512 * 10)
+    assert 2 * forward < model.flops(1) <= 3 * forward
+    with pytest.raises(DataError, match="needs images"):
+        cnn(60, 10, ())
+    with pytest.raises(DataError, match="too small"):
+        cnn(100, 10, (1, 10, 10))
+
+
+def small_images(clients=3, samples=8):
+    generator = torch.Generator().manual_seed(0)
+    features = torch.rand(clients * samples, 256, generator=generator)
+    labels = torch.randint(0, 3, (clients * samples,), generator=generator)
+    first = samples * np.arange(clients + 1)
+    return ClientData(features, labels, 3, first, np.full(clients, samples - 2), shape=(1, 16, 16))
+
+
+def test_dropout_follows_the_clients_own_stream_and_is_off_in_evaluation():
+    data = small_images()
+    torch.manual_seed(7)
+    model = ModuleModel(cnn(256, 3, (1, 16, 16)), (1, 16, 16))
+    assert model.random
+    start = model.start(np.random.default_rng(0))
+    scores = [model.scores(start, data.features) for _ in range(2)]
+    assert torch.equal(*scores)
+
+    def after(contacts):
+        algorithm = FedAvg(data, model, Settings(local_steps=2, batch_size=4), start, Streams(1).draw("batches"))
+        for clients in contacts:
+            algorithm.token = start.clone()  # so that only the client's own steps matter
+            algorithm.update(Contact(np.array(clients), 3, 0.0))
+        return algorithm.models[1]
+
+    alone = after([[1]])
+    torch.manual_seed(123)  # whatever else draws from torch's generator
+    assert torch.equal(after([[0, 1, 2]]), alone)
+    assert torch.equal(after([[0], [2], [1]]), alone)
+    assert not torch.equal(after([[1], [1]]), alone)
+    rows = torch.tensor([[1, 2, 3], [1, 2, 4], [3, 2, 1]])
+    assert len(set(_noise(rows))) == 3
