@@ -6,12 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from analysis import load_run
 from simulator.cli import main
 
 MODULE = """
 import numpy as np
+import torch
 from learning.algorithm import Update
 from learning.fedavg import FedAvg
 from learning.mlr import MLR
@@ -50,6 +52,17 @@ class Lazy(FedAvg):
 
 class Doubled(MLR):
     pass
+
+
+class Net(torch.nn.Module):
+    def __init__(self, features, classes, width=8, norm=False):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(features, width), torch.nn.ReLU())
+        self.norm = torch.nn.BatchNorm1d(width) if norm else torch.nn.Identity()
+        self.head = torch.nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.head(self.norm(self.body(x)))
 
 
 def easy(clients, generator, level):
@@ -91,6 +104,19 @@ def test_every_part_can_be_ones_own(folder: Path) -> None:
     assert run.contacts["neighbours"].max() == 3  # one either side within 25 m
     assert run.scenario["learning"]["algorithm"] == {"kind": "own_parts_of_mine:Lazy", "share": 0.5}
     assert run.summary["algorithm"] == "own_parts_of_mine:Lazy"
+
+
+def test_a_module_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net = 'learning.model={ kind = "own_parts_of_mine:Net", width = 12 }'
+    arguments = ["run", "mine.toml", "--allow-plugins", "--quiet", "--set", net]
+    assert main([*arguments, "--out", "a"]) == 0
+    torch.manual_seed(5)
+    assert main([*arguments, "--out", "b"]) == 0
+    a, b = (load_run(name).contacts.drop(columns="host_time_s") for name in ("a", "b"))
+    assert a.equals(b)
+    assert a["bytes_down"].max() == 4 * (60 * 12 + 12 + 12 * 10 + 10)
+    assert main([*arguments, "--set", "learning.model.norm=true"]) == 2
+    assert "norm.running_mean" in capsys.readouterr().err
 
 
 def test_nothing_is_imported_unless_allowed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

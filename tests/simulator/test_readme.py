@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from analysis import load_run
@@ -52,6 +54,16 @@ def test_own_parts(desk: Path) -> None:
     run = load_run("runs/mine")
     assert len(run.contacts) == 50
     assert run.contacts["neighbours"].max() == 3  # 62 m apart: one either side within 90 m
+
+
+def test_data_of_ones_own(desk: Path) -> None:
+    generator = np.random.default_rng(0)
+    collar, x = np.repeat(["a", "b", "c"], 30), generator.normal(size=(90, 2))
+    table = pd.DataFrame({"collar": collar, "heat": x[:, 0], "noise": x[:, 1], "species": x[:, 0] > 0})
+    table.to_csv("readings.csv", index=False)
+    (desk / "own.toml").write_text(block("toml", "readings.csv") + "\n[clients]\ncount = 3\nmobility = 'static'\n")
+    assert main(["run", "own.toml", "--quiet", "--set", "learning.step_size=0.5", "--set", "stop.visits=60"]) == 0
+    assert load_run("runs/own").summary["personal_test_acc_mean"] > 0.8
 
 
 def test_looking_at_results(desk: Path) -> None:
