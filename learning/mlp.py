@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from learning.data import ClientData
+from learning.mlr import softmax_error
 
 
 class MLP:
@@ -33,12 +34,7 @@ class MLP:
         for weights, bias in layers[:-1]:
             inputs.append(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights).relu_())
         weights, bias = layers[-1]
-        log_p = torch.log_softmax(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights), dim=2)
-        index = labels.unsqueeze(2)
-        loss = -log_p.gather(2, index).mean(dim=(1, 2))
-        error = log_p.exp_()
-        error.scatter_add_(2, index, error.new_full((), -1.0).expand(index.shape))
-        error /= labels.shape[1]
+        error, loss = softmax_error(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights), labels)
         gradient = torch.empty_like(x)
         to_layers = self._layers(gradient)
         for depth in range(len(layers) - 1, -1, -1):

@@ -9,6 +9,17 @@ from torch import Tensor
 from learning.data import ClientData
 
 
+def softmax_error(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the mean cross-entropy of scores [S,B,c] with labels [S,B]: its gradient [S,B,c] and its value [S]."""
+    log_p = torch.log_softmax(scores, dim=2)
+    index = labels.unsqueeze(2)
+    loss = -log_p.gather(2, index).mean(dim=(1, 2))
+    error = log_p.exp_()
+    error.scatter_add_(2, index, error.new_full((), -1.0).expand(index.shape))
+    error /= labels.shape[1]
+    return error, loss
+
+
 class MLR:
     """A linear layer and softmax; parameters are one vector [d]: the weights [f,c] row by row, then the bias [c]."""
 
@@ -26,12 +37,7 @@ class MLR:
         """Gradients [S,d] and losses [S] of S models x [S,d], each on its own batch [S,B,f], [S,B]."""
         weights, bias = self._split(x)
         scores = torch.baddbmm(bias.unsqueeze(1), features, weights)  # [S,B,c]
-        log_p = torch.log_softmax(scores, dim=2)
-        index = labels.unsqueeze(2)
-        loss = -log_p.gather(2, index).mean(dim=(1, 2))
-        error = log_p.exp_()
-        error.scatter_add_(2, index, error.new_full((), -1.0).expand(index.shape))
-        error /= labels.shape[1]
+        error, loss = softmax_error(scores, labels)
         gradient = torch.empty_like(x)
         to_weights, to_bias = self._split(gradient)
         torch.bmm(features.transpose(1, 2), error, out=to_weights)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import shapely
 
 from simulator.errors import Problem
+from simulator.learning_keys import SyntheticDataset
 from simulator.scenario import (
     Obstacle,
     PlacedAnewMobility,
@@ -15,7 +16,6 @@ from simulator.scenario import (
     SquadsMobility,
     StaticMobility,
     Surface,
-    SyntheticDataset,
     WaypointMobility,
 )
 
@@ -51,6 +51,8 @@ def cross_check(scenario: Scenario) -> list[Problem]:
         message = f"must be less than the number of clients, {clients.count}"
         problems.append(Problem("clients.mobility.neighbours", message, mobility.neighbours))
     learning = scenario.learning
+    if learning.reference.kind == "local":
+        problems.append(Problem("learning.reference", "must be an algorithm that exchanges models", "local"))
     if learning.variant != "slack" and math.isinf(learning.eps):
         message = f'must be finite for variant = "{learning.variant}"'
         problems.append(Problem("learning.eps", message, learning.eps))

@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from simulator.keys import OwnClass
 from simulator.problems import tables_in
-from simulator.scenario import OwnClass, Scenario
+from simulator.scenario import Scenario
 
 HEAD = """\
 # Every key of a scenario file, with its default. An empty file is valid.

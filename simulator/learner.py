@@ -29,8 +29,9 @@ from learning.rwsadmm_paper import Derived, Printed
 from learning.synthetic import synthetic
 from learning.walkman import Walkman
 from simulator.errors import Problem, ScenarioError, UserError
+from simulator.learning_keys import ColumnPartition, LabelsPartition
 from simulator.plugins import make
-from simulator.scenario import ColumnPartition, LabelsPartition, Scenario
+from simulator.scenario import Scenario
 from simulator.streams import Streams
 
 DATASETS: dict[str, Any] = {

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 from simulator.check import cross_check
 from simulator.errors import Problem, ScenarioError, UserError
 from simulator.geojson import expand_files
+from simulator.keys import OwnClass, Part
 from simulator.problems import problems_of
-from simulator.scenario import OwnClass, Part, Scenario
+from simulator.scenario import Scenario
 
 
 def load_scenario(name: str, overrides: Sequence[str] = (), seed: int | None = None) -> Scenario:

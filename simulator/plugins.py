@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import Problem, ScenarioError
+from simulator.keys import OwnClass
 from simulator.load import own_classes
-from simulator.scenario import OwnClass, Scenario
+from simulator.scenario import Scenario
 
 
 def load_plugins(scenario: Scenario, allowed: bool, folders: Iterable[Path] = ()) -> dict[str, Any]:

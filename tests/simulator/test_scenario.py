@@ -110,6 +110,7 @@ def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Pa
         ("radio = 3", "must be a table"),
         ('name = "a\\u001b[2J"', "must not hold control characters"),
         ('learning = { variant = "derived", eps = inf }', "must be finite"),
+        ('learning = { algorithm = "local", reference = "local" }', "must be an algorithm that exchanges"),
     ],
 )
 def test_keys_that_do_not_go_together(tmp_path: Path, text: str, message: str) -> None:
