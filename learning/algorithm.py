@@ -121,7 +121,7 @@ class Algorithm:
         self.token = start.clone()  # y [d]
         self.models = start.repeat(data.clients, 1)  # x [n,d]
         self.participations = np.zeros(data.clients, dtype=np.int64)
-        self.last_step_sq = np.zeros(data.clients)  # |x_new − x_old|² at each client's last update
+        self.last_step_sq = start.new_zeros(data.clients)  # |x_new − x_old|² at each client's last update
         self._draw = draw
 
     @property
@@ -167,10 +167,10 @@ class Algorithm:
             return noisy.gradient(x, self.data.features[rows], self.data.labels[rows], _noise(rows))
         return self.model.gradient(x, self.data.features[rows], self.data.labels[rows])
 
-    def _store(self, clients: IntArray, index: Tensor, before: Tensor, x: Tensor) -> None:
+    def _store(self, index: Tensor, before: Tensor, x: Tensor) -> None:
         """Put back the clients' models, noting how far they moved."""
         self.models[index] = x
-        self.last_step_sq[clients] = (x - before).square().sum(dim=1).cpu().numpy()
+        self.last_step_sq[index] = (x - before).square().sum(dim=1)
 
     def _replace_token(self, token: Tensor) -> float:
         """Carry another token from now on; returns how far it moved."""

@@ -55,5 +55,5 @@ class APFL(Algorithm):
         moved = self._replace_token(mean_by_samples(self, clients, w))
         self.own[index] = v
         self.alpha[index] = alpha
-        self._store(clients, index, before, mixture(v, w, alpha))
+        self._store(index, before, mixture(v, w, alpha))
         return Update(float(losses / len(batches)), self.steps, moved)

@@ -35,5 +35,5 @@ class Ditto(Algorithm):
             v = ditto_step(v, self.token, g, eta, lam)
             losses += loss.mean()
         moved = self._replace_token(mean_by_samples(self, clients, w))
-        self._store(clients, index, before, v)
+        self._store(index, before, v)
         return Update(float(losses / len(batches)), self.steps, moved)

@@ -37,5 +37,5 @@ class FedAvg(Opening):
         before = self.models[index]
         x, loss = descend(self, self.token.repeat(len(clients), 1), self._batches(clients))
         moved = self._replace_token(mean_by_samples(self, clients, x))
-        self._store(clients, index, before, x)
+        self._store(index, before, x)
         return Update(float(loss), self.steps, moved)

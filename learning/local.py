@@ -42,5 +42,5 @@ class Local(Algorithm):
         index = self._index(clients)
         before = self.models[index]
         x, loss = descend(self, before, self._batches(clients))
-        self._store(clients, index, before, x)
+        self._store(index, before, x)
         return Update(float(loss), self.steps, 0.0)

@@ -38,7 +38,7 @@ class Opening(Algorithm):
         x = torch.where(self._column(self.released[clients]), before, self.token)
         x, loss = descend(self, x, self._batches(clients))
         self.released[clients] = True
-        self._store(clients, index, before, x)
+        self._store(index, before, x)
         return Update(float(loss), self.steps, 0.0)
 
     def _column(self, flags: NDArray[np.bool_]) -> Tensor:

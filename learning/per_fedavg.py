@@ -56,7 +56,7 @@ class PerFedAvg(Algorithm):
             losses += loss.mean()
         moved = self._replace_token(w.mean(dim=0))
         g, _ = self._gradient(w, batches[-1])
-        self._store(clients, index, before, adapted(w, g, alpha))
+        self._store(index, before, adapted(w, g, alpha))
         return Update(float(losses / count), self.steps, moved)
 
     def _step(self, w: Tensor, g_adapted: Tensor, rows: Tensor) -> Tensor:

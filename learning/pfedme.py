@@ -45,5 +45,5 @@ class PFedMe(Algorithm):
                 losses += loss.mean()
             w = outer_step(w, theta, keys.pfedme_step_size, keys.pfedme_lambda)
         moved = self._replace_token(mixed(self.token, w, keys.pfedme_mix))
-        self._store(clients, index, before, theta)
+        self._store(index, before, theta)
         return Update(float(losses / self.steps), self.steps, moved)

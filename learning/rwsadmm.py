@@ -78,7 +78,7 @@ class Slack(Opening):
         moved = self._move_token(clients, index, c)
         self.duals[index] = lam
         self.contributions[index] = c
-        self._store(clients, index, before, x)
+        self._store(index, before, x)
         self._kappa *= 1.0 if self.settings.kappa_decay is None else self.settings.kappa_decay
         return Update(float(losses / len(batches)), self.steps, moved, kappa)
 

@@ -93,7 +93,7 @@ class Derived(_Published):
         self.token = self.token + step
         self.duals[index] = z
         self.contributions[index] = c
-        self._store(clients, index, before, x)
+        self._store(index, before, x)
         return Update(float(loss.mean()), self.steps, float(step.norm()), kappa)
 
 
@@ -115,5 +115,5 @@ class Printed(_Published):
         step = new / (contact.neighbourhood * len(clients)) - old
         self.token = self.token + step
         self.duals[index] = z
-        self._store(clients, index, before, x)
+        self._store(index, before, x)
         return Update(float(loss.mean()), self.steps, float(step.norm()), kappa)

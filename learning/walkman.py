@@ -38,5 +38,5 @@ class Walkman(Algorithm):
         self.token = self.token + step
         self.duals[index] = lam
         self.contributions[index] = c
-        self._store(clients, index, before, x)
+        self._store(index, before, x)
         return Update(float(loss.mean()), self.steps, float(step.norm()))

@@ -90,13 +90,13 @@ def test_algorithms_do_not_share_state(problem, contact, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_length_of_a_clients_last_step(problem, contacts, kind):
     algorithm = prepared(problem(), kind, contacts)
-    expected = algorithm.last_step_sq.copy()
+    expected = algorithm.last_step_sq.numpy().copy()
     for contact in contacts(7, 20, seed=5):
         before = algorithm.models.numpy().copy()
         algorithm.update(contact)
         for client in contact.clients:
             expected[client] = ((algorithm.models.numpy()[client] - before[client]) ** 2).sum()
-    np.testing.assert_allclose(algorithm.last_step_sq, expected, rtol=1e-12)
+    np.testing.assert_allclose(algorithm.last_step_sq.numpy(), expected, rtol=1e-12)
     assert (expected > 0).all()
 
 
