@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import hypothesis
 import pytest
 
 from simulator.scenario import Scenario
+
+# Property tests try the same examples every time: a failure can be repeated, and a change is what caused it.
+hypothesis.settings.register_profile("repeat", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("repeat")
 
 SMALL: dict[str, Any] = {
     "name": "small",
