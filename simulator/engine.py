@@ -63,12 +63,13 @@ class Simulation:
 
     def _drive(self) -> Generator[Any, Any, None]:
         """Choose a client, drive to it, exchange; until the run is over."""
-        row = self.world.walk.anywhere()
+        walk, here = self.world.walk, None  # the client it is at; nobody's before the first visit
         while not self.ledger.over(self.env.now):
+            row = walk.anywhere() if here is None else walk.row(here)
             target = row.draw(self._walk_draws)
             if (yield from self.vehicle.chase(target)):
                 yield from self._contact(target)
-                row = self.world.walk.row(target)
+                here = target
             else:
                 self.ledger.miss()
 

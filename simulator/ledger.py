@@ -112,7 +112,7 @@ class Ledger:
 
     def interrupt(self) -> None:
         """End the run after the present visit."""
-        self.stopped_by = "interrupted"
+        self.stopped_by = self.stopped_by or "interrupted"
 
     def miss(self) -> None:
         """A client was chased in vain."""

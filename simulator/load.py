@@ -91,7 +91,7 @@ def own_classes(scenario: Part, prefix: str = "") -> dict[str, OwnClass]:
 
 def _read(path: Path, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         raise UserError(f"{source}: not a text file in UTF-8; a scenario is a TOML file") from None
     except tomllib.TOMLDecodeError as error:

@@ -48,16 +48,11 @@ def plugin_folders(scenario_name: str) -> list[Path]:
     return [path.resolve().parent, *folders] if path.is_file() else folders
 
 
-def arguments(own: OwnClass) -> dict[str, Any]:
-    """What the scenario gives the class: the keys of its table beside `kind`."""
-    return dict(own.model_extra or {})
-
-
 def make(key: str, part: Any, builtin: dict[str, Any], plugins: dict[str, Any], **given: Any) -> Any:
     """An object of the kind a table chooses: given what the program provides and the table's own keys."""
     if isinstance(part, OwnClass):
         try:
-            return plugins[key](**given, **arguments(part))
+            return plugins[key](**given, **(part.model_extra or {}))
         except Exception as error:
             raise ScenarioError(key, [Problem(f"{key}.kind", f"cannot be made: {error!r}", part.kind)]) from error
     keys = {name: getattr(part, name) for name in type(part).model_fields if name != "kind"}

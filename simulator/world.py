@@ -140,7 +140,8 @@ def _connectivity(scenario: Scenario, graph: ContactGraph) -> list[str]:
     _, label = connected_components(adjacency, directed=False)
     groups = len(np.unique(label[graph.reachable]))
     lasting = "" if graph.still else " unless they move into range of each other"
-    if groups > 1 and scenario.vehicle.jump == 0:
+    # A client without neighbours always jumps, so where everyone is alone everyone is visited.
+    if groups > 1 and scenario.vehicle.jump == 0 and alone < len(graph.reachable):
         return [
             f"vehicle.jump = 0 and the contact graph at the start has {groups} separate groups of clients: "
             f"some clients will never be visited{lasting}"

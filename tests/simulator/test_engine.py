@@ -12,7 +12,8 @@ import torch
 from analysis import Run, load_run
 from mobility.trajectory import place_at
 from simulator.engine import Simulation
-from simulator.errors import ScenarioError
+from simulator.errors import ScenarioError, UserError
+from simulator.learner import choose_device
 from simulator.run import run_scenario
 from simulator.scenario import Scenario
 from simulator.streams import Streams
@@ -293,12 +294,27 @@ def test_a_vehicle_that_starts_in_a_wall(small: Small) -> None:
 
 def test_warnings_about_the_contact_graph(small: Small) -> None:
     apart = {"count": 2, "mobility": {"kind": "static", "places": [[10.0, 10.0], [290.0, 190.0]]}}
-    stuck = Simulation(small(clients=apart, vehicle={"jump": 0.0})).world.warnings
+    places = [[10.0, 10.0], [20.0, 10.0], [290.0, 190.0]]
+    pair_and_one = {"count": 3, "mobility": {"kind": "static", "places": places}}
+    stuck = Simulation(small(clients=pair_and_one, vehicle={"jump": 0.0})).world.warnings
     assert any("never be visited" in w and "jump = 0" in w for w in stuck)
     lonely = Simulation(small(clients=apart)).world.warnings
     assert any("nobody in radio range" in w for w in lonely)
+    alone = Simulation(small(clients=apart, vehicle={"jump": 0.0}))
+    assert not any("never be visited" in w for w in alone.world.warnings)
+    alone.run()
+    assert (alone.ledger.visits_to > 0).all()  # those without neighbours always jump
     together = {"count": 2, "mobility": {"kind": "static", "places": [[10.0, 10.0], [20.0, 10.0]]}}
     assert not Simulation(small(clients=together, vehicle={"jump": 0.0})).world.warnings
+
+
+def test_auto_takes_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert [choose_device(name).type for name in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert choose_device("auto").type == "cpu"
+    with pytest.raises(UserError, match="no CUDA device"):
+        choose_device("cuda")
 
 
 def test_a_layout_that_cannot_be(small: Small) -> None:

@@ -118,6 +118,11 @@ def test_keys_that_do_not_go_together(tmp_path: Path, text: str, message: str) -
     assert message in line
 
 
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "windows.toml").write_bytes(b"\xef\xbb\xbfseed = 3\r\n")
+    assert load_scenario(str(tmp_path / "windows.toml")).seed == 3
+
+
 def test_files_that_are_no_scenario(tmp_path: Path) -> None:
     binary = tmp_path / "binary.toml"
     binary.write_bytes(bytes(range(256)))
