@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,9 @@ class Model(Protocol):
     """A model whose parameters are one vector [d]; see MLR for what each part means.
 
     One with `random = True` (dropout) takes as a fourth argument of `gradient` a number for each batch, [S].
+    One with several `layers` names them, each with its number of parameters, in their order in the vector.
+    One with a method `descend(x, data, batches, eta, pull)` takes all steps of a visit itself, faster than `gradient`
+    would; it may return None where it cannot.
     """
 
     parameters: int
@@ -52,10 +55,11 @@ class Settings:
     beta: float = 1.0
     kappa: float = 0.5
     kappa_decay: float | None = None
-    eps: float = 0.0
+    eps: float | tuple[float, ...] = 0.0
     open_at: float = 0.75
     project_on_arrival: bool = True
     growing_mean: bool = True
+    token_pace: float | None = None
     fine_tune: bool = False
     ditto_lambda: float = 1.0
     apfl_alpha: float = 0.5
@@ -76,6 +80,8 @@ class Contact:
     clients: IntArray  # [S] the delivered clients, ascending
     neighbourhood: int  # how many clients were in range
     progress: float  # the share of the run that is over
+    visited: int | None = None  # the client the vehicle drove to; None for an ideal server
+    near: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # the clients in range, ascending
 
 
 @dataclass(frozen=True)
@@ -189,11 +195,47 @@ def _noise(rows: Tensor) -> list[int]:
     return [int(word) >> 1 for word in ((words + np.uint64(1)) * odd).sum(axis=1, dtype=np.uint64)]
 
 
-def descend(algorithm: Algorithm, x: Tensor, batches: Tensor) -> tuple[Tensor, Tensor]:
-    """Plain SGD, x ← x − η g(x), over batches [steps,S,B]; returns the models [S,d] and the mean loss."""
+@dataclass(frozen=True)
+class Pull:
+    """What draws models back after each step: x ← x − strength·(q − clip(q, ±eps)) with q = x − anchor."""
+
+    anchor: Tensor  # [S,d] or [d]
+    strength: float
+    eps: float | Tensor = 0.0  # half-width of the tube round the anchor, of all coordinates or of each [d]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        q = x - self.anchor
+        return x - self.strength * (q - clip(q, self.eps))
+
+
+def widths(model: Model, eps: float | tuple[float, ...], like: Tensor) -> float | Tensor:
+    """Half-widths of a tube, given for all coordinates or for each layer; [d] in the latter case."""
+    if isinstance(eps, tuple):
+        return torch.cat([like.new_full((n,), e) for n, e in zip(layers(model).values(), eps, strict=True)])
+    return eps
+
+
+def layers(model: Model) -> dict[str, int]:
+    """The model's layers by name, each with its number of parameters, in their order in the vector."""
+    return getattr(model, "layers", None) or {"all": model.parameters}
+
+
+def clip(q: Tensor, eps: float | Tensor) -> Tensor:
+    """q within ±eps."""
+    return q.clamp(-eps, eps)
+
+
+def descend(algorithm: Algorithm, x: Tensor, batches: Tensor, pull: Pull | None = None) -> tuple[Tensor, Tensor]:
+    """SGD over batches [steps,S,B]: x ← x − η g(x), then what pulls it; returns the models [S,d] and the mean loss."""
+    eta = algorithm.settings.step_size
+    whole = getattr(algorithm.model, "descend", None)
+    found = whole(x, algorithm.data, batches, eta, pull) if whole else None
+    if found is not None:
+        return found
     losses = x.new_zeros(())
     for rows in batches:
         g, loss = algorithm._gradient(x, rows)
-        x = x - algorithm.settings.step_size * g
+        x = x - eta * g
+        x = pull(x) if pull else x
         losses += loss.mean()
     return x, losses / len(batches)

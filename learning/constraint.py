@@ -12,7 +12,9 @@ from learning.algorithm import Constraint
 CHUNK = 4096  # clients looked at together, so that memory stays small
 
 
-def measure(models: Tensor, token: Tensor, duals: Tensor, eps: float, penalty: Callable[[slice], Tensor]) -> Constraint:
+def measure(
+    models: Tensor, token: Tensor, duals: Tensor, eps: float | Tensor, penalty: Callable[[slice], Tensor]
+) -> Constraint:
     """How far models [n,d] are outside the tube, and the mean over clients of penalty(rows), which sums over rows."""
     n = len(models)
     worst, squares, outside, added = 0.0, 0.0, 0, 0.0

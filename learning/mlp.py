@@ -17,7 +17,9 @@ class MLP:
 
     def __init__(self, features: int, classes: int, hidden: tuple[int, ...] = (100, 100)) -> None:
         self.widths = (features, *hidden, classes)
-        self.parameters = sum((inputs + 1) * outputs for inputs, outputs in pairwise(self.widths))
+        sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(self.widths)]
+        self.layers = {f"layer {i + 1}": size for i, size in enumerate(sizes)}
+        self.parameters = sum(sizes)
 
     def start(self, generator: np.random.Generator) -> Tensor:
         """A random model [d]: uniform within ±1/√inputs, layer by layer."""

@@ -31,6 +31,10 @@ class ModuleModel:
         self._sizes = [p.shape for p in module.parameters()]
         self._start = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
         self.parameters = len(self._start)
+        self.layers: dict[str, int] = {}  # the parameters of each part of the module, such as a layer's weight and bias
+        for name, size in zip(self._names, self._sizes, strict=True):
+            part = name.rpartition(".")[0]
+            self.layers[part] = self.layers.get(part, 0) + size.numel()
         self.random = any(isinstance(part, torch.nn.modules.dropout._DropoutNd) for part in module.modules())
         self._flops_per_sample = self._count_flops()
 

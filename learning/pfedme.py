@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from learning.algorithm import Algorithm, Contact, Update
+from learning.algorithm import Algorithm, Contact, Pull, Update, descend
 
 
-def inner_step(theta: Tensor, w: Tensor, g: Tensor, eta: float, lam: float) -> Tensor:
+def to_the_global(w: Tensor, eta: float, lam: float) -> Pull:
     """θ ← (θ − η(g − λw))/(1 + ηλ), towards argmin f(θ) + (λ/2)|θ − w|²: the pull of w is taken exactly."""
-    return (theta - eta * (g - lam * w)) / (1 + eta * lam)
+    return Pull(w, eta * lam / (1 + eta * lam))
 
 
 def outer_step(w: Tensor, theta: Tensor, eta: float, lam: float) -> Tensor:
@@ -39,11 +39,10 @@ class PFedMe(Algorithm):
         theta = w = self.token.repeat(len(clients), 1)
         losses = w.new_zeros(())
         for rows in self._batches(clients, keys.local_steps):
-            for _ in range(keys.pfedme_inner_steps):
-                g, loss = self._gradient(theta, rows)
-                theta = inner_step(theta, w, g, keys.step_size, keys.pfedme_lambda)
-                losses += loss.mean()
+            same = rows.expand(keys.pfedme_inner_steps, *rows.shape)
+            theta, loss = descend(self, theta, same, to_the_global(w, keys.step_size, keys.pfedme_lambda))
+            losses += loss
             w = outer_step(w, theta, keys.pfedme_step_size, keys.pfedme_lambda)
         moved = self._replace_token(mixed(self.token, w, keys.pfedme_mix))
         self._store(index, before, theta)
-        return Update(float(losses / self.steps), self.steps, moved)
+        return Update(float(losses / keys.local_steps), self.steps, moved)

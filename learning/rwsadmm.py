@@ -9,27 +9,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learning.algorithm import Constraint, Contact, Draw, IntArray, Model, Settings, Update
+from learning.algorithm import Constraint, Contact, Draw, IntArray, Model, Pull, Settings, Update, clip, descend, widths
 from learning.constraint import measure
 from learning.data import ClientData
 from learning.opening import Opening
 
 
-def project(x: Tensor, y: Tensor, eps: float) -> Tensor:
+def project(x: Tensor, y: Tensor, eps: float | Tensor) -> Tensor:
     """x ← y + clip(x − y, ±eps): the nearest model inside the tube."""
     return torch.minimum(torch.maximum(x, y - eps), y + eps)
 
 
-def proximal_step(x: Tensor, y: Tensor, lam: Tensor, g: Tensor, eta: float, beta: float, eps: float) -> Tensor:
+def to_the_tube(y: Tensor, lam: Tensor, eta: float, beta: float, eps: float | Tensor) -> Pull:
     """x0 = x − ηg;  q = x0 − y + lam/β;  x = x0 − ηβ/(1+ηβ)·(q − clip(q, ±eps)): plain SGD inside the tube."""
-    x0 = x - eta * g
-    q = x0 - y + lam / beta
-    return x0 - eta * beta / (1 + eta * beta) * (q - q.clamp(-eps, eps))
+    return Pull(y - lam / beta, eta * beta / (1 + eta * beta), eps)
 
 
-def contribution(x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, eps: float) -> tuple[Tensor, Tensor]:
+def no_tube(eps: float | Tensor) -> bool:
+    return isinstance(eps, float) and math.isinf(eps)
+
+
+def contribution(
+    x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, eps: float | Tensor
+) -> tuple[Tensor, Tensor]:
     """s = clip(x − y + lam/β, ±eps);  lam += κβ(x − y − s);  c = x − s + lam/β."""
-    s = (x - y + lam / beta).clamp(-eps, eps)
+    s = clip(x - y + lam / beta, eps)
     lam = lam + kappa * beta * (x - y - s)
     return lam, x - s + lam / beta
 
@@ -49,13 +53,14 @@ class Slack(Opening):
         self.seen = np.zeros(data.clients, dtype=bool)
         self.seen_count = 0
         self._kappa = settings.kappa
+        self._eps = widths(model, settings.eps, start)
 
-    def eps(self, progress: float) -> float:
-        """The tube's half-width now."""
-        return math.inf if super().opened(progress) else self.settings.eps
+    def eps(self, progress: float) -> float | Tensor:
+        """The tube's half-width now, of all coordinates or of each [d]."""
+        return math.inf if self.opened(progress) else self._eps
 
     def opened(self, progress: float) -> bool:
-        return math.isinf(self.eps(progress))
+        return super().opened(progress) or no_tube(self._eps)
 
     def update(self, contact: Contact) -> Update:
         clients, eps = contact.clients, self.eps(contact.progress)
@@ -65,27 +70,24 @@ class Slack(Opening):
         before = self.models[index]
         batches = self._batches(clients)
         eta, beta, kappa = self.settings.step_size, self.settings.beta, self._kappa
-        x = torch.where(self._column(self.seen[clients]), before, self.token)
+        y = self.token
+        x = torch.where(self._column(self.seen[clients]), before, y)
         if self.settings.project_on_arrival:
-            x = project(x, self.token, eps)
+            x = project(x, y, eps)
         lam = self.duals[index]
-        losses = x.new_zeros(())
-        for rows in batches:
-            g, loss = self._gradient(x, rows)
-            x = proximal_step(x, self.token, lam, g, eta, beta, eps)
-            losses += loss.mean()
-        lam, c = contribution(x, self.token, lam, beta, kappa, eps)
+        x, loss = descend(self, x, batches, to_the_tube(y, lam, eta, beta, eps))
+        lam, c = contribution(x, y, lam, beta, kappa, eps)
         moved = self._move_token(clients, index, c)
         self.duals[index] = lam
         self.contributions[index] = c
         self._store(index, before, x)
         self._kappa *= 1.0 if self.settings.kappa_decay is None else self.settings.kappa_decay
-        return Update(float(losses / len(batches)), self.steps, moved, kappa)
+        return Update(float(loss), self.steps, moved, kappa)
 
     def constraint(self, progress: float) -> Constraint:
         """L_β adds (1/n) Σ <lam, r> + (β/2)|r|² with r = x − y − s; r = 0 once the tube is open."""
         eps, beta = self.eps(progress), self.settings.beta
-        if math.isinf(eps):
+        if no_tube(eps):
             return Constraint(0.0, 0.0, 0.0, float(self.duals.norm()), 0.0)
 
         def penalty(rows: slice) -> Tensor:
@@ -98,11 +100,13 @@ class Slack(Opening):
         return measure(self.models, self.token, self.duals, eps, penalty)
 
     def _move_token(self, clients: IntArray, index: Tensor, c: Tensor) -> float:
-        """y = mean of the last contributions: of the clients seen so far, or plainly of all n."""
+        """y = mean of the last contributions: of the clients seen so far, of all n, or (at a pace) of those delivered."""
         first = ~self.seen[clients]
         self.seen[clients] = True
         self.seen_count += int(first.sum())
-        if self.settings.growing_mean:
+        if self.settings.token_pace is not None:
+            step = self.settings.token_pace * (c.mean(dim=0) - self.token)
+        elif self.settings.growing_mean:
             # A client's first c enters the mean: y += (c − y)/m; later ones replace its last: y += (c − c_stored)/m.
             last = torch.where(self._column(first), self.token, self.contributions[index])
             step = (c - last).sum(dim=0) / self.seen_count

@@ -8,39 +8,39 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from learning.algorithm import Algorithm, Constraint, Contact, Draw, Model, Settings, Update
+from learning.algorithm import Algorithm, Constraint, Contact, Draw, Model, Settings, Update, widths
 from learning.constraint import measure
 from learning.data import ClientData
 
 DECAY = 0.99  # of κ per visit, unless set otherwise
 
 
-def derived_x(y: Tensor, z: Tensor, g: Tensor, beta: float, eps: float) -> Tensor:
+def derived_x(y: Tensor, z: Tensor, g: Tensor, beta: float, eps: float | Tensor) -> Tensor:
     """x = y' − sgn(g)·max(0, eps + (|g| − z')/β); where g = 0 both signs tie and x = y'."""
     return y - g.sign() * (eps + (g.abs() - z) / beta).clamp(min=0)
 
 
-def derived_z(x: Tensor, y: Tensor, z: Tensor, beta: float, kappa: float, eps: float) -> Tensor:
+def derived_z(x: Tensor, y: Tensor, z: Tensor, beta: float, kappa: float, eps: float | Tensor) -> Tensor:
     """z = max(0, z' + κβ(|y' − x| − eps))."""
     return (z + kappa * beta * ((y - x).abs() - eps)).clamp(min=0)
 
 
-def derived_c(x: Tensor, y: Tensor, z: Tensor, beta: float, eps: float) -> Tensor:
+def derived_c(x: Tensor, y: Tensor, z: Tensor, beta: float, eps: float | Tensor) -> Tensor:
     """c = x − (z/β − eps)·sgn(y' − x)."""
     return x - (z / beta - eps) * (y - x).sign()
 
 
-def printed_x(x: Tensor, y: Tensor, z: Tensor, g: Tensor, beta: float, eps: float) -> Tensor:
+def printed_x(x: Tensor, y: Tensor, z: Tensor, g: Tensor, beta: float, eps: float | Tensor) -> Tensor:
     """x = y' + (1/β)·sgn(y' − x')·(z' − eps − g)."""
     return y + (y - x).sign() * (z - eps - g) / beta
 
 
-def printed_z(x: Tensor, y: Tensor, z: Tensor, beta: float, kappa: float, eps: float) -> Tensor:
+def printed_z(x: Tensor, y: Tensor, z: Tensor, beta: float, kappa: float, eps: float | Tensor) -> Tensor:
     """z = z' + κβ(x − y' − eps)."""
     return z + kappa * beta * (x - y - eps)
 
 
-def printed_bracket(x: Tensor, y: Tensor, z: Tensor, beta: float, eps: float) -> Tensor:
+def printed_bracket(x: Tensor, y: Tensor, z: Tensor, beta: float, eps: float | Tensor) -> Tensor:
     """x − (z/β + eps)·sgn(y' − x)."""
     return x - (z / beta + eps) * (y - x).sign()
 
@@ -52,6 +52,7 @@ class _Published(Algorithm):
         super().__init__(data, model, settings, start, draw)
         self.duals = torch.zeros_like(self.models)  # z [n,d]
         self._kappa = settings.kappa
+        self._eps = widths(model, settings.eps, start)
 
     @property
     def steps(self) -> int:
@@ -59,7 +60,7 @@ class _Published(Algorithm):
 
     def constraint(self, progress: float) -> Constraint:
         """L_β adds (1/n) Σ <z, |y − x| − eps> + (β/2)| |y − x| − eps |²."""
-        eps, beta = self.settings.eps, self.settings.beta
+        eps, beta = self._eps, self.settings.beta
 
         def penalty(rows: slice) -> Tensor:
             excess = (self.token - self.models[rows]).abs() - eps
@@ -82,14 +83,17 @@ class Derived(_Published):
         self.contributions = self.models.clone()  # c [n,d]
 
     def update(self, contact: Contact) -> Update:
-        clients, beta, eps, kappa = contact.clients, self.settings.beta, self.settings.eps, self._decay()
+        clients, beta, eps, kappa = contact.clients, self.settings.beta, self._eps, self._decay()
         index = self._index(clients)
         before = self.models[index]
         g, loss = self._gradient(before, self._batches(clients)[0])
         x = derived_x(self.token, self.duals[index], g, beta, eps)
         z = derived_z(x, self.token, self.duals[index], beta, kappa, eps)
         c = derived_c(x, self.token, z, beta, eps)
-        step = (c - self.contributions[index]).sum(dim=0) / self.data.clients
+        if self.settings.token_pace is None:
+            step = (c - self.contributions[index]).sum(dim=0) / self.data.clients
+        else:
+            step = self.settings.token_pace * (c.mean(dim=0) - self.token)
         self.token = self.token + step
         self.duals[index] = z
         self.contributions[index] = c
@@ -104,7 +108,7 @@ class Printed(_Published):
         super().__init__(data, model, settings, torch.zeros_like(start), draw)
 
     def update(self, contact: Contact) -> Update:
-        clients, beta, eps, kappa = contact.clients, self.settings.beta, self.settings.eps, self._decay()
+        clients, beta, eps, kappa = contact.clients, self.settings.beta, self._eps, self._decay()
         index = self._index(clients)
         before, z_before = self.models[index], self.duals[index]
         g, loss = self._gradient(before, self._batches(clients)[0])

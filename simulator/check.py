@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import shapely
 
 from simulator.errors import Problem
@@ -53,7 +54,7 @@ def cross_check(scenario: Scenario) -> list[Problem]:
     learning = scenario.learning
     if learning.reference.kind == "local":
         problems.append(Problem("learning.reference", "must be an algorithm that exchanges models", "local"))
-    if learning.variant != "slack" and math.isinf(learning.eps):
+    if learning.variant != "slack" and math.isinf(max(np.atleast_1d(learning.eps))):
         message = f'must be finite for variant = "{learning.variant}"'
         problems.append(Problem("learning.eps", message, learning.eps))
     if isinstance(learning.dataset, SyntheticDataset):

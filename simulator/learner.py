@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from learning import samples
-from learning.algorithm import Algorithm, Model, Settings
+from learning.algorithm import Algorithm, Model, Settings, layers
 from learning.apfl import APFL
 from learning.data import ClientData
 from learning.ditto import Ditto
@@ -64,6 +64,10 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
     device = choose_device(keys.device)
     data = build_data(scenario, streams, plugins).to(device)
     model = build_model(scenario, streams, plugins, data)
+    named = layers(model)
+    if isinstance(keys.eps, tuple) and len(keys.eps) != len(named):
+        message = f"must have one width for each layer of the model: {', '.join(named)}"
+        raise ScenarioError(scenario.name, [Problem("learning.eps", message, list(keys.eps))])
     parts = {
         "data": data,
         "model": model,

@@ -9,6 +9,9 @@ from pydantic import Field, Tag
 from simulator.keys import Count, NotNegative, Own, Part, Positive, Share, by_kind, key, short_for
 
 
+Width = Annotated[float, Field(ge=0, allow_inf_nan=True)]  # of a tube; inf for none
+
+
 class SyntheticDataset(Part):
     kind: Literal["synthetic"] = key("synthetic", "Synthetic(alpha, beta): a linear classifier per client")
     alpha: NotNegative = key(
@@ -169,14 +172,19 @@ class Learning(Part):
     kappa_decay: Annotated[float, Field(gt=0, le=1)] | None = key(
         None, "rwsadmm: what κ is multiplied by per visit; by default 1 for slack, 0.99 for the others"
     )
-    eps: Annotated[float, Field(ge=0, allow_inf_nan=True)] = key(
-        0.0, "rwsadmm: half-width of the tube |x − y| ≤ eps; inf for none"
+    eps: Width | Annotated[tuple[Width, ...], Field(strict=False, min_length=1)] = key(
+        0.0, "rwsadmm: half-width of the tube |x − y| ≤ eps, inf for none; or a list of one for each layer of the model"
     )
     open_at: NotNegative = key(
         0.75, "rwsadmm slack, fine_tune: share of the run after which clients train on their own; 1 or more for never"
     )
     project_on_arrival: bool = key(True, "rwsadmm slack: start each visit inside the tube")
     growing_mean: bool = key(True, "rwsadmm slack: the token is the mean of the clients seen, not of all")
+    token_pace: Annotated[float, Field(gt=0, le=1)] | None = key(
+        None,
+        "rwsadmm: the token goes this share of the way to the mean of the delivered contributions; by default it is the "
+        "mean of all clients' last ones",
+    )
     fine_tune: bool = key(False, "fedavg: from open_at on clients take the token once more and train on their own")
     ditto_lambda: NotNegative = key(1.0, "ditto: how strongly a personal model is drawn to the token, λ")
     apfl_alpha: Share = key(0.5, "apfl: share α of a client's own model in its mixture; where it starts if adaptive")

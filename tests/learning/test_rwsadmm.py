@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from learning.algorithm import Settings
 from learning.data import ClientData
-from learning.rwsadmm import Slack, contribution, project, proximal_step
+from learning.rwsadmm import Slack, contribution, project, to_the_tube
 from learning.walkman import walkman_step
 
 
@@ -25,6 +25,10 @@ def random_point(seed, size=200):
     y = generator.normal(size=size)
     x = y + generator.normal(size=size) * generator.choice([0.01, 0.3, 2.0], size)
     return x, y, generator.normal(size=size), generator.normal(size=size) * generator.choice([0, 1, 5], size)
+
+
+def proximal_step(x, y, lam, g, eta, beta, eps):
+    return to_the_tube(y, lam, eta, beta, eps)(x - eta * g)
 
 
 def best_s(plain, x, y, lam, beta, eps):
@@ -386,3 +390,50 @@ def test_runs_without_the_proximal_term_are_walkmans(problem, contact, contacts)
     assert float((slack.token - small.start).norm()) > 0.05
     for name in ("token", "models", "duals", "contributions"):
         torch.testing.assert_close(getattr(slack, name), getattr(walkman, name), rtol=0, atol=1e-5)
+
+
+# --- per layer, and other token rules ----------------------------------------------------------------------
+
+
+def layered(small, kind="slack", **settings):
+    """The problem's MLR with its last three coordinates (the bias) as a layer of their own."""
+    small.model.layers = {"weights": small.model.parameters - 3, "bias": 3}
+    return small.build(kind, **settings)
+
+
+@pytest.mark.parametrize("kind", ["slack", "derived"])
+def test_equal_widths_per_layer_are_one_width(problem, contacts, kind):
+    one, many = problem().build(kind, eps=0.05), layered(problem(), kind, eps=(0.05, 0.05))
+    for contact in contacts(7, 12, progress=0.0):
+        one.update(contact)
+        many.update(contact)
+    assert torch.equal(one.models, many.models)
+    assert torch.equal(one.token, many.token)
+
+
+def test_a_layer_without_a_tube_is_trained_by_its_client_alone(problem, contacts):
+    """eps = (0, ∞): the head's token stays where it began, and only the shared layer is drawn to the token."""
+    algorithm = layered(problem(), eps=(0.0, math.inf), local_steps=4)
+    start = algorithm.token.clone()
+    for contact in contacts(7, 20, progress=0.0):
+        algorithm.update(contact)
+    head = slice(-3, None)
+    assert torch.allclose(algorithm.token[head], start[head], atol=1e-12)
+    assert (algorithm.token[:-3] - start[:-3]).norm() > 0.01
+    assert algorithm.duals[:, head].abs().max() < 1e-12
+    assert algorithm.duals[:, :-3].abs().max() > 1e-3
+    assert (algorithm.models[:, head] - start[head]).norm(dim=1).min() > 1e-3
+    found = algorithm.constraint(0.0)
+    assert math.isfinite(found.penalty)
+    assert found.violated_share < 1
+
+
+@pytest.mark.parametrize("kind", ["slack", "derived"])
+@pytest.mark.parametrize("pace", [0.25, 1.0])
+def test_the_token_may_follow_the_delivered_contributions(problem, contact, kind, pace):
+    algorithm = problem().build(kind, token_pace=pace, beta=2.0, eps=0.01)
+    for who in ([0, 3, 5], [1], [3, 5]):
+        before = algorithm.token.clone()
+        algorithm.update(contact(*who))
+        mean = algorithm.contributions[who].mean(dim=0)
+        assert torch.allclose(algorithm.token, (1 - pace) * before + pace * mean)
