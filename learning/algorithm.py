@@ -222,7 +222,7 @@ def layers(model: Model) -> dict[str, int]:
 
 def clip(q: Tensor, eps: float | Tensor) -> Tensor:
     """q within ±eps."""
-    return q.clamp(-eps, eps)
+    return torch.clamp(q, -eps, eps) if isinstance(eps, Tensor) else q.clamp(-eps, eps)
 
 
 def descend(algorithm: Algorithm, x: Tensor, batches: Tensor, pull: Pull | None = None) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ SAMPLES_AT_ONCE = 1 << 18
 class Overview:
     """What needs all clients at once."""
 
-    token_test_acc: float
+    token_test_acc: FloatArray  # [n] the token's on each client's test data
     constraint: Constraint | None
     lagrangian: float | None
     lyapunov: float | None
@@ -88,8 +88,7 @@ class Evaluator:
     def overview(self, progress: float) -> Overview:
         """Look at all clients: the token's accuracy, the constraint, L_β and M_β."""
         algorithm = self._algorithm
-        right, _ = self._one_model_on_all(algorithm.token)
-        token_acc = (self._per_client(right, self.test.first, self.test.count) / self.test.count).mean()
+        token_acc = self.token_accuracy()
         constraint = algorithm.constraint(progress)
         lagrangian = lyapunov = None
         if constraint is not None:
@@ -97,7 +96,12 @@ class Evaluator:
             smoothness = self._smoothness_of_loss()
             if smoothness is not None:
                 lyapunov = lagrangian + smoothness**2 * float(algorithm.last_step_sq.mean())
-        return Overview(float(token_acc), constraint, lagrangian, lyapunov)
+        return Overview(token_acc, constraint, lagrangian, lyapunov)
+
+    def token_accuracy(self) -> FloatArray:
+        """Of the token on each client's test data [n]."""
+        right, _ = self._one_model_on_all(self._algorithm.token)
+        return self._per_client(right, self.test.first, self.test.count) / self.test.count
 
     def _train_losses(self) -> FloatArray:
         for client in sorted(self._stale):

@@ -100,7 +100,7 @@ class Slack(Opening):
         return measure(self.models, self.token, self.duals, eps, penalty)
 
     def _move_token(self, clients: IntArray, index: Tensor, c: Tensor) -> float:
-        """y = mean of the last contributions: of the clients seen so far, of all n, or (at a pace) of those delivered."""
+        """y = mean of the last contributions: of clients seen so far, of all n, or (at a pace) of those delivered."""
         first = ~self.seen[clients]
         self.seen[clients] = True
         self.seen_count += int(first.sum())

@@ -51,7 +51,14 @@ def cross_check(scenario: Scenario) -> list[Problem]:
     if isinstance(mobility, PlacedAnewMobility) and mobility.neighbours >= clients.count:
         message = f"must be less than the number of clients, {clients.count}"
         problems.append(Problem("clients.mobility.neighbours", message, mobility.neighbours))
+    if clients.late >= clients.count:
+        problems.append(
+            Problem("clients.late", f"must be less than the number of clients, {clients.count}", clients.late)
+        )
     learning = scenario.learning
+    if learning.server == "star" and learning.active == "visited":
+        message = 'must be "all" or a number for server = "star": nobody is visited'
+        problems.append(Problem("learning.active", message, "visited"))
     if learning.reference.kind == "local":
         problems.append(Problem("learning.reference", "must be an algorithm that exchanges models", "local"))
     if learning.variant != "slack" and math.isinf(max(np.atleast_1d(learning.eps))):

@@ -8,7 +8,6 @@ from pydantic import Field, Tag
 
 from simulator.keys import Count, NotNegative, Own, Part, Positive, Share, by_kind, key, short_for
 
-
 Width = Annotated[float, Field(ge=0, allow_inf_nan=True)]  # of a tube; inf for none
 
 
@@ -182,8 +181,8 @@ class Learning(Part):
     growing_mean: bool = key(True, "rwsadmm slack: the token is the mean of the clients seen, not of all")
     token_pace: Annotated[float, Field(gt=0, le=1)] | None = key(
         None,
-        "rwsadmm: the token goes this share of the way to the mean of the delivered contributions; by default it is the "
-        "mean of all clients' last ones",
+        "rwsadmm: the token goes this share of the way to the mean of the delivered contributions; by default it is "
+        "the mean of all clients' last ones",
     )
     fine_tune: bool = key(False, "fedavg: from open_at on clients take the token once more and train on their own")
     ditto_lambda: NotNegative = key(1.0, "ditto: how strongly a personal model is drawn to the token, λ")
@@ -198,6 +197,11 @@ class Learning(Part):
         "first_order", "per_fedavg: leave the Hessian out, or take a difference of gradients for it"
     )
     per_fedavg_delta: Positive = key(0.001, "per_fedavg hessian_free: how far apart the gradients are taken, δ")
+    server: Literal["vehicle", "star"] = key(
+        "vehicle",
+        "who carries the token: the vehicle, or for comparison an ideal server that reaches `active` random clients at "
+        "once; each of its rounds counts as a visit",
+    )
     active: Literal["all", "visited"] | Count = key(
         "all", "who takes part in a contact: all in range, the visited client, or at most this many"
     )

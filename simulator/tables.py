@@ -17,7 +17,7 @@ IDS = pa.list_(pa.int32())
 CONTACTS = pa.schema(
     [
         ("visit", WHOLE),  # 1, 2, …
-        ("client", WHOLE),  # the one visited
+        ("client", WHOLE),  # the one visited; null, like the vehicle, for a round of an ideal server
         ("sim_time_s", REAL),  # when the contact ended
         ("host_time_s", REAL),  # since the run began, on this computer
         ("vehicle", WHOLE),
@@ -57,6 +57,7 @@ CLIENTS = pa.schema(
         ("sim_time_s", REAL),
         ("client", WHOLE),
         ("test_acc", REAL),
+        ("token_test_acc", REAL),  # of the token, on this client's test data
         ("test_samples", WHOLE),
         ("visits", WHOLE),  # times the vehicle came to this client
         ("participations", WHOLE),  # exchanges that got through

@@ -40,6 +40,7 @@ class World:
     graph: ContactGraph
     walk: Walk
     start: NDArray[np.float64]  # [2] where the vehicle starts
+    late: NDArray[np.bool_]  # [n] who is not there at first
     warnings: tuple[str, ...]
 
 
@@ -62,10 +63,14 @@ def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -
     places = _places(scenario, terrain, streams, plugins)
     radio = make("radio", scenario.radio, RADIOS, plugins)
     members, warnings = _reachable(scenario, terrain, places, start)
+    late = np.arange(len(places)) >= len(places) - scenario.clients.late
+    if not (members & ~late).any():
+        message = "leaves nobody at first whom the vehicle can reach"
+        raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
     graph = ContactGraph(places, radio, terrain, members)
     walk = Walk(graph, scenario.vehicle.walk, scenario.vehicle.jump)
     warnings += _connectivity(scenario, graph)
-    return World(terrain, places, radio, graph, walk, start, tuple(warnings))
+    return World(terrain, places, radio, graph, walk, start, late, tuple(warnings))
 
 
 def vehicle_start(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
