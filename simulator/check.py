@@ -61,6 +61,9 @@ def cross_check(scenario: Scenario) -> list[Problem]:
         problems.append(Problem("learning.active", message, "visited"))
     if learning.reference.kind == "local":
         problems.append(Problem("learning.reference", "must be an algorithm that exchanges models", "local"))
+    if learning.token == "neighbourhood" and (learning.variant != "slack" or learning.server == "star"):
+        message = 'must be "global" unless variant = "slack" and server = "vehicle"'
+        problems.append(Problem("learning.token", message, "neighbourhood"))
     if learning.variant != "slack" and math.isinf(max(np.atleast_1d(learning.eps))):
         message = f'must be finite for variant = "{learning.variant}"'
         problems.append(Problem("learning.eps", message, learning.eps))
