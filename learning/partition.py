@@ -63,7 +63,7 @@ def by_column(samples: Samples, clients: int, generator: np.random.Generator) ->
     found = int(samples.owner.max()) + 1
     if found != clients:
         raise DataError(
-            f'learning.partition = "column": the data are those of {found}, to be shared out among {clients}'
+            f'learning.partition = "column": the data are those of {found} clients or places, and there are {clients}'
         )
     order = np.argsort(samples.owner, kind="stable")
     return enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))), "column")
