@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -20,13 +22,14 @@ from learning.fedavg import FedAvg
 from learning.local import Local
 from learning.mlp import MLP
 from learning.mlr import MLR
-from learning.module import ModuleModel, cnn
-from learning.partition import by_column, by_dirichlet, by_labels, evenly, split
+from learning.module import cnn
+from learning.partition import by_column, by_dirichlet, by_labels, check_rows, evenly, split
 from learning.per_fedavg import PerFedAvg
 from learning.pfedme import PFedMe
 from learning.rwsadmm import Slack
 from learning.rwsadmm_paper import Derived, Printed
 from learning.synthetic import synthetic
+from learning.trial import try_model, wrap
 from learning.walkman import Walkman
 from simulator.errors import Problem, ScenarioError, UserError
 from simulator.learning_keys import ColumnPartition, LabelsPartition
@@ -91,17 +94,25 @@ def build_data(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) ->
     """Samples, shared out among the clients and split into their parts."""
     keys, clients = scenario.learning, scenario.clients.count
     given = {"clients": clients, "generator": streams.generator("data")}
-    try:
+    with _explained(scenario, "learning.dataset", keys.dataset.kind):
         pool = make("learning.dataset", keys.dataset, DATASETS, plugins, **given)
         if isinstance(pool, ClientData):  # a data set of the user's own may share itself out
+            pool.check(clients)
+            if keys.partition or keys.max_train_samples:
+                raise DataError("shares itself out: leave learning.partition and learning.max_train_samples out")
             return pool
-        partition = keys.partition or (ColumnPartition() if pool.owner is not None else LabelsPartition())
-        given = {"samples": pool, "clients": clients, "generator": streams.generator("partition")}
+        if not isinstance(pool, samples.Samples):
+            raise DataError(
+                f"must make learning.samples.Samples or learning.data.ClientData, not {type(pool).__name__}"
+            )
+        pool = pool.checked()
+    partition = keys.partition or (ColumnPartition() if pool.owner is not None else LabelsPartition())
+    given = {"samples": pool, "clients": clients, "generator": streams.generator("partition")}
+    with _explained(scenario, "learning.partition", partition.kind):
         rows = make("learning.partition", partition, PARTITIONS, plugins, **given)
-        shares = {"test_share": keys.test_share, "validation_share": keys.validation_share}
-        return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
-    except DataError as error:
-        raise ScenarioError(scenario.name, [Problem("learning.dataset", str(error))]) from None
+        check_rows(rows, pool, clients)
+    shares = {"test_share": keys.test_share, "validation_share": keys.validation_share}
+    return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
 
 
 def build_model(scenario: Scenario, streams: Streams, plugins: dict[str, Any], data: ClientData) -> Model:
@@ -110,15 +121,23 @@ def build_model(scenario: Scenario, streams: Streams, plugins: dict[str, Any], d
     given: dict[str, Any] = {"features": data.features.shape[1], "classes": data.classes}
     if keys.kind == "cnn":
         given["shape"] = data.shape
-    try:
+    with _explained(scenario, "learning.model", keys.kind):
         with torch.random.fork_rng(devices=[]):  # a module draws its first parameters from torch's own generator
             torch.manual_seed(int(streams.generator("module").integers(2**63)))
-            model = make("learning.model", keys, MODELS, plugins, **given)
-        if isinstance(model, torch.nn.Module):
-            return ModuleModel(model, data.shape or (given["features"],))
-        return model
+            model: Any = make("learning.model", keys, MODELS, plugins, **given)
+        model = wrap(model, data) if isinstance(model, torch.nn.Module) else model
+        try_model(model, data)
+    checked: Model = model
+    return checked
+
+
+@contextmanager
+def _explained(scenario: Scenario, key: str, value: str) -> Iterator[None]:
+    """Say of wrong data or a model that does not fit where the scenario asks for it."""
+    try:
+        yield
     except DataError as error:
-        raise ScenarioError(scenario.name, [Problem("learning.model", str(error), keys.kind)]) from None
+        raise ScenarioError(scenario.name, [Problem(key, str(error), value)]) from None
 
 
 def label_counts(data: ClientData) -> NDArray[np.int64]:
