@@ -31,7 +31,9 @@ from learning.rwsadmm_paper import Derived, Printed
 from learning.synthetic import synthetic
 from learning.trial import try_model, wrap
 from learning.walkman import Walkman
+from simulator import memory
 from simulator.errors import Problem, ScenarioError, UserError
+from simulator.keys import OwnClass
 from simulator.learning_keys import ColumnPartition, LabelsPartition
 from simulator.plugins import make
 from simulator.scenario import Scenario
@@ -59,21 +61,15 @@ class Learner:
     algorithm: Algorithm
     evaluator: Evaluator
     device: torch.device
+    memory_bytes: int  # of client state and data, about
 
 
 def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> Learner:
     """Data and client state on the device, everyone with the same random model."""
     keys = scenario.learning
     device = choose_device(keys.device)
-    data = build_data(scenario, streams, plugins).to(device)
+    data = build_data(scenario, streams, plugins)
     model = build_model(scenario, streams, plugins, data)
-    parts = {
-        "data": data,
-        "model": model,
-        "settings": Settings(**{f.name: getattr(keys, f.name) for f in fields(Settings)}),
-        "start": model.start(streams.generator("model")).to(device),
-        "draw": streams.draw("batches"),
-    }
     kinds: dict[str, Any] = {
         "rwsadmm": VARIANTS[keys.variant],
         "fedavg": FedAvg,
@@ -84,10 +80,27 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
         "walkman": Walkman,
         "local": Local,
     }
+    copies = _state_copies("learning.algorithm", keys.algorithm, kinds, plugins)
+    if keys.algorithm.kind == "local":
+        copies += _state_copies("learning.reference", keys.reference, kinds, plugins)
+    memory_bytes = memory.estimate(data.clients, model.parameters, copies, memory.size_of(data))
+    memory.make_room(memory_bytes - (memory.size_of(data) if device.type == "cpu" else 0), device)
+    parts = {
+        "data": data.to(device),
+        "model": model,
+        "settings": Settings(**{f.name: getattr(keys, f.name) for f in fields(Settings)}),
+        "start": model.start(streams.generator("model")).to(device),
+        "draw": streams.draw("batches"),
+    }
     if keys.algorithm.kind == "local":
         parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
     algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
-    return Learner(algorithm, Evaluator(algorithm), device)
+    return Learner(algorithm, Evaluator(algorithm), device, memory_bytes)
+
+
+def _state_copies(key: str, part: Any, kinds: dict[str, Any], plugins: dict[str, Any]) -> int:
+    """How many tensors [n,d] the algorithm a table chooses will keep."""
+    return int(getattr(plugins[key] if isinstance(part, OwnClass) else kinds[part.kind], "state_copies", 1))
 
 
 def build_data(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> ClientData:
