@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -80,7 +81,9 @@ def cost_table(cells: Sequence[Cell]) -> Table:
     """Everything about each row × column, a line each."""
     header = ["row", "column", "personal, %", "published, %", "token, %", "gradients per client", "MB on the air"]
     header += ["simulated h", "host s", "published s", "seeds", "tuned"]
-    return [header, *(_cost_line(cell) for cell in cells)]
+    lines = [_cost_line(cell) for cell in cells]
+    used = [i for i in range(len(header)) if any(line[i] for line in lines)]
+    return [[line[i] for i in used] for line in [header, *lines]]
 
 
 def _cost_line(cell: Cell) -> list[str]:
@@ -145,20 +148,22 @@ def draw_curves(cells: Sequence[Cell], against: str) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    rows, columns = list(dict.fromkeys(c.row for c in cells)), list(dict.fromkeys(c.column for c in cells))
+    colours = dict(zip(dict.fromkeys(c.column for c in cells), itertools.cycle(COLOURS), strict=False))
+    drawn = [cell for cell in cells if cell.folders]
+    rows, columns = list(dict.fromkeys(c.row for c in drawn)), list(dict.fromkeys(c.column for c in drawn))
     across = min(3, len(rows))
     down = math.ceil(len(rows) / across)
     figure = Figure(figsize=(4.6 * across + 1.6, 3.4 * down), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for row, axes in zip(rows, panels, strict=False):
-        for cell in cells:
-            if cell.row == row and cell.folders:
-                _draw_cell(cell, axes, against, COLOURS[columns.index(cell.column) % len(COLOURS)])
+        for cell in drawn:
+            if cell.row == row:
+                _draw_cell(cell, axes, against, colours[cell.column])
         axes.set(title=row, ylabel="test accuracy (%)", xlabel=_axis(against))
         axes.grid(alpha=0.3)
     for axes in panels[len(rows) :]:
         axes.set_axis_off()
-    lines = [Line2D([], [], color=COLOURS[i % len(COLOURS)], label=name) for i, name in enumerate(columns)]
+    lines = [Line2D([], [], color=colours[column], label=column) for column in columns]
     lines += [Line2D([], [], color="grey", label="personal"), Line2D([], [], color="grey", ls="--", label="token")]
     figure.legend(handles=lines, loc="outside right upper", fontsize=8, frameon=False)
     return figure

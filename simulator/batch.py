@@ -68,6 +68,7 @@ def run_batch(scenarios: Iterable[Scenario], root: Path, jobs: int | None = None
         while todo:
             together = {folder: scenario for folder, scenario in todo.items() if died[folder] < RETRIES}
             group = together or dict([todo.popitem()])
+            _clear(group)
             broken = _run_pool(group, (jobs or os.cpu_count() or 1) if together else 1, tell)
             under_way = [folder for folder in broken if _partial(folder).exists()]
             died.update(under_way or broken)
@@ -77,8 +78,7 @@ def run_batch(scenarios: Iterable[Scenario], root: Path, jobs: int | None = None
             todo = {f: s for f, s in points.items() if f not in failures and not is_done(f)}
     finally:
         progress.close()
-        for folder in points:
-            shutil.rmtree(_partial(folder), ignore_errors=True)
+        _clear(points)
     return [Failure(points[folder], error) for folder, error in failures.items()]
 
 
@@ -100,6 +100,12 @@ def _run_pool(points: dict[Path, Scenario], jobs: int, tell: Callable[[Path, str
                 worker.kill()
             raise
     return broken
+
+
+def _clear(folders: Iterable[Path]) -> None:
+    """Remove what runs left behind that did not come to their end."""
+    for folder in folders:
+        shutil.rmtree(_partial(folder), ignore_errors=True)
 
 
 @contextmanager
@@ -139,7 +145,6 @@ def _run_point(scenario: Scenario, folder: Path) -> str | None:
     from simulator.run import run_scenario  # heavy, and only workers need it
 
     partial = _partial(folder)
-    shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
         run_scenario(scenario, str(partial), interruptible=False)

@@ -6,7 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simulator.batch import Failure
+    from simulator.experiments import Entry, Experiment, Tried
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -213,32 +219,45 @@ def _paper(arguments: Any) -> int:
     if words not in ([], ["tune"]):
         raise UserError(f"fedmule paper {' '.join(arguments.name)}: must be fedmule paper NAME or paper tune NAME")
     experiment, out = load_experiment(name), Path(arguments.out)
-    asked = (arguments.cells, arguments.columns)
-    if words:
-        failures = tune(experiment, *asked, arguments.seed, out, arguments.jobs)
-        return _tell_failures(failures)
     tuned = read_tuned(out / "tuned.toml")
-    entries = plan(experiment, *asked, arguments.seeds, tuned)
-    failures = []
+    entries = plan(experiment, arguments.cells, arguments.columns, arguments.seeds, tuned)
+    failures: list[Failure] = []
+    if words:
+        tried, failures = tune(experiment, entries, arguments.seed, out, arguments.jobs)
+        _tell_tried(tried, out)
+        return _tell_failures(failures)
     if not arguments.report:
         failures = run_batch([s for entry in entries for s in entry.scenarios], out / "runs", arguments.jobs)
-    _write_report(experiment, plan(experiment, None, None, arguments.seeds, tuned), entries, out)
+    _write_report(experiment, plan(experiment, seeds=arguments.seeds, tuned=tuned), entries, out)
     return _tell_failures(failures)
 
 
-def _write_report(experiment: Any, entries: Any, asked: Any, out: Any) -> None:
+def _tell_tried(tried: Sequence[Tried], out: Path) -> None:
+    """Print what tuning tried and chose."""
+    from analysis.experiments import as_text
+    from simulator.experiments import describe
+
+    table = [["row", "column", "tried", "validation accuracy, %", ""]]
+    for point in tried:
+        score = "diverged" if point.validation_acc is None else f"{100 * point.validation_acc:.2f}"
+        names = (point.entry.row.cell, point.entry.column.name)
+        table.append([*names, describe(point.choice), score, "chosen" if point.chosen else ""])
+    sys.stdout.write(f"{as_text(table)}\n\nwritten to {out / 'tuned.toml'}\n")
+
+
+def _write_report(experiment: Experiment, entries: Sequence[Entry], asked: Sequence[Entry], out: Path) -> None:
     """Print the tables of what was asked for; write those of everything, with figures, into the folder."""
     from analysis.experiments import Cell, accuracy_table, as_text, cost_table, draw_curves, report
     from simulator.batch import is_done, run_folder
+    from simulator.experiments import describe
     from simulator.runfolder import write_text
 
-    def cell(entry: Any) -> Cell:
+    def cell(entry: Entry) -> Cell:
         folders = [run_folder(out / "runs", scenario) for scenario in entry.scenarios]
-        chosen = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in entry.chosen.items())
         row, column = entry.row, entry.column.name
         done = tuple(folder for folder in folders if is_done(folder))
         published = (row.published.get(column), row.published_s.get(column))
-        return Cell(row.cell, column, done, len(folders), chosen, *published)
+        return Cell(row.cell, column, done, len(folders), describe(entry.chosen), *published)
 
     shown, cells = [cell(entry) for entry in asked], [cell(entry) for entry in entries]
     sys.stdout.write(f"{experiment.title}\n\n{as_text(accuracy_table(shown))}\n\n{as_text(cost_table(shown))}\n")
@@ -247,12 +266,12 @@ def _write_report(experiment: Any, entries: Any, asked: Any, out: Any) -> None:
     if any(c.folders for c in cells):
         for against in ("visits", "gradients"):
             figures.append(f"{experiment.name}-{against}.png")
-            draw_curves([c for c in cells if c.folders], against).savefig(out / figures[-1], dpi=120)
+            draw_curves(cells, against).savefig(out / figures[-1], dpi=120)
     write_text(out / f"{experiment.name}.md", report(experiment.title, experiment.text, cells, figures))
     sys.stdout.write(f"\nwritten to {out / experiment.name}.md\n")
 
 
-def _tell_failures(failures: Any) -> int:
+def _tell_failures(failures: Sequence[Failure]) -> int:
     """Say what failed, each reason once; returns the exit status."""
     from collections import Counter
 

@@ -73,6 +73,16 @@ class Entry:
     scenarios: tuple[Scenario, ...]
 
 
+@dataclass(frozen=True)
+class Tried:
+    """A point of a grid, as tuning found it."""
+
+    entry: Entry
+    choice: Changes
+    validation_acc: float | None  # None: diverged
+    chosen: bool
+
+
 def packaged_experiments() -> dict[str, Path]:
     """The experiments that ship, by name."""
     return {file.stem: file for file in sorted(_folder().glob("*.toml")) if file.stem != "tuned"}
@@ -191,31 +201,36 @@ def grid(row: Row, column: Column) -> list[Changes]:
     return [dict(zip(values, point, strict=True)) for point in itertools.product(*values.values())]
 
 
-def tuning_points(experiment: Experiment, row: Row, column: Column, seed: int) -> Iterator[tuple[Changes, Scenario]]:
+def tuning_points(experiment: Experiment, entry: Entry, seed: int) -> Iterator[tuple[Changes, Scenario]]:
     """What tuning runs: the grid, with one seed of its own, and a validation part to choose by."""
-    for choice in grid(row, column):
-        scenario = scenario_of_entry(experiment, row, column, {**choice, "learning.validation_share": 0.2})
+    for choice in grid(entry.row, entry.column):
+        changes = {**choice, "learning.validation_share": 0.2}
+        scenario = scenario_of_entry(experiment, entry.row, entry.column, changes)
         yield choice, scenario.model_copy(update={"seed": seed})
 
 
 def tune(
-    experiment: Experiment,
-    cells: Sequence[str] | None,
-    columns: Sequence[str] | None,
-    seed: int,
-    out: Path,
-    jobs: int | None = None,
-) -> list[Failure]:
-    """Run the grids of rows × columns, choose by validation accuracy, and enter the choices into OUT/tuned.toml."""
-    entries = [entry for entry in plan(experiment, cells, columns, 1) if entry.column.tune]
-    points = [(entry, list(tuning_points(experiment, entry.row, entry.column, seed))) for entry in entries]
-    failures = run_batch([scenario for _, tried in points for _, scenario in tried], out / "runs", jobs)
-    for entry, tried in points:
-        scored = [(choice, validation_accuracy(run_folder(out / "runs", scenario))) for choice, scenario in tried]
-        choice = best_choice(scored)
-        if choice is not None:
-            write_tuned(out / "tuned.toml", experiment.name, entry.row.cell, entry.column.name, choice)
-    return failures
+    experiment: Experiment, entries: Sequence[Entry], seed: int, out: Path, jobs: int | None = None
+) -> tuple[list[Tried], list[Failure]]:
+    """Run the grids of rows × columns, choose by validation accuracy, and enter the choices into OUT/tuned.toml.
+
+    Where a run failed, or all diverged, nothing is chosen.
+    """
+    grids = [(entry, list(tuning_points(experiment, entry, seed))) for entry in entries if entry.column.tune]
+    failures = run_batch([scenario for _, points in grids for _, scenario in points], out / "runs", jobs)
+    tried = []
+    for entry, points in grids:
+        folders = [run_folder(out / "runs", scenario) for _, scenario in points]
+        if not all(is_done(folder) for folder in folders):
+            continue
+        scores = [validation_accuracy(folder) for folder in folders]
+        ranks = [-1.0 if score is None else score for score in scores]
+        best = ranks.index(max(ranks))
+        if scores[best] is not None:
+            write_tuned(out / "tuned.toml", experiment.name, entry.row.cell, entry.column.name, points[best][0])
+        for i, (choice, _) in enumerate(points):
+            tried.append(Tried(entry, choice, scores[i], i == best and scores[best] is not None))
+    return tried, failures
 
 
 def validation_accuracy(folder: Path) -> float | None:
@@ -227,10 +242,9 @@ def validation_accuracy(folder: Path) -> float | None:
     return None if summary["stopped_by"] == "diverged" else accuracy
 
 
-def best_choice(scored: Sequence[tuple[Changes, float | None]]) -> Changes | None:
-    """The first choice with the best validation accuracy; None where no run has one."""
-    found = [(accuracy, choice) for choice, accuracy in scored if accuracy is not None]
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+def describe(choice: Changes) -> str:
+    """A choice in short, such as `step_size 0.1, beta 1.0`."""
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in choice.items())
 
 
 def read_tuned(own: Path) -> Tuned:
