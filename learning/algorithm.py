@@ -60,6 +60,8 @@ class Settings:
     project_on_arrival: bool = True
     growing_mean: bool = True
     token_pace: float | None = None
+    rho: float | str = "cv"
+    ifca_clusters: int = 8
     fine_tune: bool = False
     ditto_lambda: float = 1.0
     apfl_alpha: float = 0.5
@@ -143,6 +145,10 @@ class Algorithm:
     def update(self, contact: Contact) -> Update:
         """Update with exactly the delivered clients."""
         raise NotImplementedError
+
+    def tokens(self, clients: IntArray) -> Tensor:
+        """What each of these clients would be given now: [d] for all alike, or [S,d]."""
+        return self.token
 
     def constraint(self, progress: float) -> Constraint | None:
         """Diagnostics of |x − y| ≤ eps, if the algorithm has such a constraint."""

@@ -79,10 +79,7 @@ class Evaluator:
         for client in clients.tolist():
             for score in (self.test, self.validation):
                 if score is not None:
-                    first = int(score.first[client])
-                    end = first + int(score.count[client])
-                    scores = self._scores(self._algorithm.models[client], first, end)
-                    score.enter(client, int((scores.argmax(dim=1) == self._data.labels[first:end]).sum()))
+                    score.enter(client, self._correct(self._algorithm.models[client], score, client))
             self._stale.add(client)
 
     def overview(self, progress: float) -> Overview:
@@ -100,8 +97,18 @@ class Evaluator:
 
     def token_accuracy(self) -> FloatArray:
         """Of the token on each client's test data [n]."""
-        right, _ = self._one_model_on_all(self._algorithm.token)
-        return self._per_client(right, self.test.first, self.test.count) / self.test.count
+        test = self.test
+        tokens = self._algorithm.tokens(np.arange(len(test.count)))
+        if tokens.dim() == 1:  # one for all
+            right, _ = self._one_model_on_all(tokens)
+            return self._per_client(right, test.first, test.count) / test.count
+        return np.array([self._correct(x, test, client) for client, x in enumerate(tokens)]) / test.count
+
+    def _correct(self, x: Tensor, score: Score, client: int) -> int:
+        """How many of a client's samples a model gets right."""
+        first = int(score.first[client])
+        end = first + int(score.count[client])
+        return int((self._scores(x, first, end).argmax(dim=1) == self._data.labels[first:end]).sum())
 
     def _train_losses(self) -> FloatArray:
         for client in sorted(self._stale):

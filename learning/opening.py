@@ -35,7 +35,7 @@ class Opening(Algorithm):
         """Plain SGD from the client's own model, or from the token where it was not taken yet."""
         index = self._index(clients)
         before = self.models[index]
-        x = torch.where(self._column(self.released[clients]), before, self.token)
+        x = torch.where(self._column(self.released[clients]), before, self.tokens(clients))
         x, loss = descend(self, x, self._batches(clients))
         self.released[clients] = True
         self._store(index, before, x)

@@ -34,7 +34,7 @@ def by_labels(samples: Samples, clients: int, generator: np.random.Generator, la
         sizes = least + np.floor(share / share.sum() * (len(found) - least * len(holders))).astype(int)
         for client, part in zip(holders, np.split(found, np.cumsum(sizes))[:-1], strict=True):
             rows[client] = np.concatenate([rows[client], part])
-    return _enough(rows, "labels")
+    return enough(rows, "labels")
 
 
 def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator, alpha: float = 0.3) -> Rows:
@@ -48,12 +48,12 @@ def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator,
                 rows[client] = np.concatenate([rows[client], part])
         if min(len(mine) for mine in rows) >= FEWEST:
             return rows
-    return _enough(rows, "dirichlet")
+    return enough(rows, "dirichlet")
 
 
 def evenly(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
     """Everyone gets the same number of samples, drawn at random."""
-    return _enough(np.array_split(generator.permutation(len(samples.labels)), clients), "iid")
+    return enough(np.array_split(generator.permutation(len(samples.labels)), clients), "iid")
 
 
 def by_column(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
@@ -62,9 +62,11 @@ def by_column(samples: Samples, clients: int, generator: np.random.Generator) ->
         raise DataError('learning.partition = "column": the data do not say whose they are')
     found = int(samples.owner.max()) + 1
     if found != clients:
-        raise DataError(f"clients.count = {clients}: the data are those of {found} clients")
+        raise DataError(
+            f'learning.partition = "column": the data are those of {found}, to be shared out among {clients}'
+        )
     order = np.argsort(samples.owner, kind="stable")
-    return _enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))), "column")
+    return enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))), "column")
 
 
 def split(
@@ -98,7 +100,8 @@ def split(
     )
 
 
-def _enough(rows: Rows, kind: str) -> Rows:
+def enough(rows: Rows, kind: str) -> Rows:
+    """The rows as they are, if everyone has samples for all parts."""
     for client, mine in enumerate(rows):
         if len(mine) < FEWEST:
             raise DataError(

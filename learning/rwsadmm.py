@@ -70,7 +70,7 @@ class Slack(Opening):
         before = self.models[index]
         batches = self._batches(clients)
         eta, beta, kappa = self.settings.step_size, self.settings.beta, self._kappa
-        y = self.token
+        y = self.tokens(clients)
         x = torch.where(self._column(self.seen[clients]), before, y)
         if self.settings.project_on_arrival:
             x = project(x, y, eps)
@@ -94,10 +94,10 @@ class Slack(Opening):
             x, lam = self.models[rows], self.duals[rows]
             s = x + lam / beta - self.contributions[rows]  # from c = x − s + lam/β
             s = torch.where(self._column(self.seen[rows]), s, torch.zeros_like(s))
-            r = x - self.token - s
+            r = x - self.tokens(np.arange(rows.start, rows.stop)) - s
             return (lam * r).sum() + beta / 2 * r.square().sum()
 
-        return measure(self.models, self.token, self.duals, eps, penalty)
+        return measure(self.models, self.tokens, self.duals, eps, penalty)
 
     def _move_token(self, clients: IntArray, index: Tensor, c: Tensor) -> float:
         """y = mean of the last contributions: of clients seen so far, of all n, or (at a pace) of those delivered."""

@@ -66,7 +66,7 @@ class _Published(Algorithm):
             excess = (self.token - self.models[rows]).abs() - eps
             return (self.duals[rows] * excess).sum() + beta / 2 * excess.square().sum()
 
-        return measure(self.models, self.token, self.duals, eps, penalty)
+        return measure(self.models, self.tokens, self.duals, eps, penalty)
 
     def _decay(self) -> float:
         """κ for this visit; smaller for the next."""

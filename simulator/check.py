@@ -48,6 +48,9 @@ def cross_check(scenario: Scenario) -> list[Problem]:
     if isinstance(mobility, SquadsMobility) and mobility.squads > clients.count:
         message = f"must be at most the number of clients, {clients.count}"
         problems.append(Problem("clients.mobility.squads", message, mobility.squads))
+    if isinstance(mobility, SquadsMobility) and mobility.regroup_at_s is not None and mobility.squads == 1:
+        message = "must not be given with a single squad: there is no other to change to"
+        problems.append(Problem("clients.mobility.regroup_at_s", message, mobility.regroup_at_s))
     if isinstance(mobility, PlacedAnewMobility) and mobility.neighbours >= clients.count:
         message = f"must be less than the number of clients, {clients.count}"
         problems.append(Problem("clients.mobility.neighbours", message, mobility.neighbours))
@@ -61,6 +64,9 @@ def cross_check(scenario: Scenario) -> list[Problem]:
         problems.append(Problem("learning.active", message, "visited"))
     if learning.reference.kind == "local":
         problems.append(Problem("learning.reference", "must be an algorithm that exchanges models", "local"))
+    if learning.token == "neighbourhood" and (learning.variant != "slack" or learning.server == "star"):
+        message = 'must be "global" unless variant = "slack" and server = "vehicle"'
+        problems.append(Problem("learning.token", message, "neighbourhood"))
     if learning.variant != "slack" and math.isinf(max(np.atleast_1d(learning.eps))):
         message = f'must be finite for variant = "{learning.variant}"'
         problems.append(Problem("learning.eps", message, learning.eps))

@@ -33,7 +33,7 @@ class Simulation:
         self.scenario = scenario
         streams = Streams(scenario.seed)
         self.world = build_world(scenario, streams, plugins or {})
-        self.learner = build_learner(scenario, streams, plugins or {})
+        self.learner = build_learner(scenario, streams, plugins or {}, self.world.homes)
         self.ledger = Ledger(scenario, self.learner)
         self._walk_draws = streams.generator("walk")
         self._active_draws = streams.generator("active")
@@ -54,6 +54,8 @@ class Simulation:
         self.vehicle = Vehicle(self.env, self.world, self.scenario.vehicle, self.log.vehicle_track)
         life = self._drive() if self.scenario.learning.server == "vehicle" else self._rounds()
         process = self.env.process(life)
+        if self.world.homes.change_at_s is not None:
+            self.env.process(self._change_homes(self.world.homes.change_at_s))
         limit = self.scenario.stop.sim_time_s
         return process if limit is None else process | self.env.timeout(limit)
 
@@ -116,6 +118,11 @@ class Simulation:
             yield self.env.timeout(outcome.end_s - began_s)
             self._learn(Contact(active, len(there), progress), active, exchange, outcome, began_s, None)
             self.watch(self.ledger)
+
+    def _change_homes(self, at_s: float) -> Generator[Any, Any, None]:
+        """Some clients go over to other squads, and their data become like those there."""
+        yield self.env.timeout(at_s)
+        self.learner.move(self.world.homes.movers, self.world.homes.to)
 
     # --- steps of it ---------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from learning import samples
 from learning.algorithm import Algorithm, Model, Settings, layers
 from learning.apfl import APFL
+from learning.clusters import IFCA, SquadOracle
 from learning.data import ClientData
 from learning.ditto import Ditto
 from learning.errors import DataError
@@ -21,9 +22,11 @@ from learning.local import Local
 from learning.mlp import MLP
 from learning.mlr import MLR
 from learning.module import ModuleModel, cnn
+from learning.neighbourhood import Neighbourhood
 from learning.partition import by_column, by_dirichlet, by_labels, evenly, split
 from learning.per_fedavg import PerFedAvg
 from learning.pfedme import PFedMe
+from learning.places import PlacedData, Shift, share_within
 from learning.rwsadmm import Slack
 from learning.rwsadmm_paper import Derived, Printed
 from learning.synthetic import synthetic
@@ -33,6 +36,7 @@ from simulator.learning_keys import ColumnPartition, LabelsPartition
 from simulator.plugins import make
 from simulator.scenario import Scenario
 from simulator.streams import Streams
+from simulator.world import Homes
 
 DATASETS: dict[str, Any] = {
     "synthetic": synthetic,
@@ -56,13 +60,29 @@ class Learner:
     algorithm: Algorithm
     evaluator: Evaluator
     device: torch.device
+    placed: PlacedData | None = None
+
+    def move(self, clients: NDArray[np.int64], places: NDArray[np.int64]) -> None:
+        """These clients go to other places for good: their data become like those there."""
+        if self.placed is not None:
+            self.placed.move(clients, places)
+            self.evaluator.look_again(clients)
 
 
-def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> Learner:
+def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any], homes: Homes) -> Learner:
     """Data and client state on the device, everyone with the same random model."""
     keys = scenario.learning
     device = choose_device(keys.device)
-    data = build_data(scenario, streams, plugins).to(device)
+    data = build_data(scenario, streams, plugins, homes.place)
+    placed = None
+    if homes.place is not None:
+        try:
+            shift = Shift(keys.shift, homes.count, data, streams.generator("places"))
+        except DataError as error:
+            raise ScenarioError(scenario.name, [Problem("learning.shift", str(error), keys.shift)]) from None
+        data = replace(data.to(device), place=homes.place.copy())
+        placed = PlacedData(data, shift, homes.place, homes.movers)
+    data = data.to(device)
     model = build_model(scenario, streams, plugins, data)
     named = layers(model)
     if isinstance(keys.eps, tuple) and len(keys.eps) != len(named):
@@ -76,7 +96,9 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
         "draw": streams.draw("batches"),
     }
     kinds: dict[str, Any] = {
-        "rwsadmm": VARIANTS[keys.variant],
+        "rwsadmm": Neighbourhood if keys.token == "neighbourhood" else VARIANTS[keys.variant],
+        "ifca": IFCA,
+        "squad_oracle": SquadOracle,
         "fedavg": FedAvg,
         "ditto": Ditto,
         "apfl": APFL,
@@ -88,11 +110,13 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
     if keys.algorithm.kind == "local":
         parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
     algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
-    return Learner(algorithm, Evaluator(algorithm), device)
+    return Learner(algorithm, Evaluator(algorithm), device, placed)
 
 
-def build_data(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> ClientData:
-    """Samples, shared out among the clients and split into their parts."""
+def build_data(
+    scenario: Scenario, streams: Streams, plugins: dict[str, Any], place: NDArray[np.int64] | None = None
+) -> ClientData:
+    """Samples, shared out among the clients (over their places, if asked) and split into their parts."""
     keys, clients = scenario.learning, scenario.clients.count
     given = {"clients": clients, "generator": streams.generator("data")}
     try:
@@ -100,8 +124,12 @@ def build_data(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) ->
         if isinstance(pool, ClientData):  # a data set of the user's own may share itself out
             return pool
         partition = keys.partition or (ColumnPartition() if pool.owner is not None else LabelsPartition())
-        given = {"samples": pool, "clients": clients, "generator": streams.generator("partition")}
+        generator = streams.generator("partition")
+        over = int(place.max()) + 1 if place is not None and keys.partition_over == "places" else clients
+        given = {"samples": pool, "clients": over, "generator": generator}
         rows = make("learning.partition", partition, PARTITIONS, plugins, **given)
+        if place is not None and keys.partition_over == "places":
+            rows = share_within(rows, place, generator)
         shares = {"test_share": keys.test_share, "validation_share": keys.validation_share}
         return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
     except DataError as error:

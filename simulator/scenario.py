@@ -87,6 +87,8 @@ class SquadsMobility(Part):
     spread_m: Positive = key(20.0, "how far from the leader the others stand, m")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
     pause_s: Span = key((60.0, 300.0), "shortest and longest pause between moves, s")
+    regroup_at_s: NotNegative | None = key(None, "when some clients change squad; by default nobody ever does, s")
+    regroup_share: Share = key(0.5, "share of the clients that change; leaders stay")
 
 
 class PlacedAnewMobility(Part):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -95,7 +96,7 @@ class TableWriter:
         """Add rows, given as columns of equal length; a missing column is null."""
         length = len(next(iter(columns.values())))
         arrays = [
-            pa.array(columns[f.name], type=f.type) if f.name in columns else pa.nulls(length, f.type)
+            pa.array(_own(columns[f.name]), type=f.type) if f.name in columns else pa.nulls(length, f.type)
             for f in self._schema
         ]
         self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
@@ -120,6 +121,11 @@ class TableWriter:
                 writer.write_table(table)
         os.replace(partial, self._parquet)
         self._stream.unlink()
+
+
+def _own(column: Any) -> Any:
+    """A column that stays as it is: Arrow would look into an array that the run goes on counting in."""
+    return column.copy() if isinstance(column, np.ndarray) else column
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:

@@ -377,3 +377,12 @@ def test_token_accuracy_of_each_client_is_logged(small: Small, tmp_path: Path) -
     logged = found.contacts.set_index("visit")["token_test_acc"].dropna()
     assert np.allclose(means.loc[logged.index], logged)
     assert found.summary["late_token_test_acc"] is None
+
+
+def test_logged_counts_are_those_of_their_visit(small: Small, tmp_path: Path) -> None:
+    found = run(small(learning={"evaluate_every": 1}), tmp_path / "a")
+    steps = found.clients.groupby("visit")["gradient_steps"].sum()
+    assert steps.loc[0] == 0
+    assert (steps.loc[1:].to_numpy() == found.contacts["gradient_steps"].cumsum().to_numpy()).all()
+    visits = found.clients.groupby("visit")["visits"].sum()
+    assert (visits.to_numpy() == np.arange(21)).all()
