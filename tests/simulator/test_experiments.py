@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,9 @@ from simulator.experiments import (
     scenario_of_entry,
     tune,
 )
+from simulator.learning_keys import Learning
 from simulator.load import load_scenario, packaged_scenarios
+from simulator.problems import tables_in
 from simulator.scenario import Scenario
 
 TINY = """
@@ -114,9 +117,8 @@ def test_table_1_is_the_papers() -> None:
     assert derived["mnist/mlr"].stop.visits == 2000
 
 
-ALGORITHMS = [
-    {"algorithm": kind} for kind in ("rwsadmm", "fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "walkman", "local")
-] + [
+ALGORITHMS = [{"algorithm": kind} for kind in tables_in(Learning.model_fields["algorithm"].annotation) if kind != "own"]
+ALGORITHMS += [
     {"variant": "derived"},
     {"variant": "printed"},
     {"algorithm": "per_fedavg", "per_fedavg_variant": "hessian_free"},
@@ -127,7 +129,7 @@ ALGORITHMS = [
 
 @pytest.mark.parametrize("keys", ALGORITHMS, ids=str)
 def test_gradients_are_counted_as_the_algorithms_take_them(
-    keys: dict[str, str], small: Callable[..., Scenario]
+    keys: dict[str, Any], small: Callable[..., Scenario]
 ) -> None:
     from simulator.engine import Simulation
 
