@@ -13,6 +13,7 @@ import pytest
 
 from analysis import load_run
 from simulator.cli import main
+from simulator.experiments import load_experiment, plan
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -70,6 +71,14 @@ def test_data_of_ones_own(desk: Path) -> None:
     (desk / "own.toml").write_text(block("toml", "readings.csv") + "\n[clients]\ncount = 3\nmobility = 'static'\n")
     assert main(["run", "own.toml", "--quiet", "--set", "learning.step_size=0.5", "--set", "stop.visits=60"]) == 0
     assert load_run("runs/own").summary["personal_test_acc_mean"] > 0.8
+
+
+def test_a_comparison_of_ones_own(desk: Path) -> None:
+    (desk / "speed.toml").write_text(block("toml", "How fast must it drive?"))
+    walking, driving = plan(load_experiment("speed.toml"))
+    assert [len(entry.scenarios) for entry in (walking, driving)] == [5, 5]
+    assert walking.scenarios[0].vehicle.speed_mps == 1.5
+    assert walking.scenarios[0].stop.visits == driving.scenarios[0].stop.visits == 400
 
 
 def test_looking_at_results(desk: Path) -> None:
