@@ -23,7 +23,7 @@ BYTES_PER_NUMBER = 4  # parameters travel as float32
 
 
 class Model(Protocol):
-    """A model whose parameters are one vector [d]; see MLR for what each part means.
+    """A model whose parameters are one vector [d]; see MLP for what each part means.
 
     One with `random = True` (dropout) takes as a fourth argument of `gradient` a number for each batch, [S].
     One with several `layers` names them, each with its number of parameters, in their order in the vector.
@@ -183,8 +183,8 @@ class Algorithm:
 
     def _store(self, index: Tensor, before: Tensor, x: Tensor) -> None:
         """Put back the clients' models, noting how far they moved."""
-        self.models[index] = x
-        self.last_step_sq[index] = (x - before).square().sum(dim=1)
+        self.models.index_copy_(0, index, x)
+        self.last_step_sq.index_copy_(0, index, torch.linalg.vector_norm(x - before, dim=1).square_())
 
     def _replace_token(self, token: Tensor) -> float:
         """Carry another token from now on; returns how far it moved."""
@@ -205,11 +205,12 @@ def _noise(rows: Tensor) -> list[int]:
 
 @dataclass(frozen=True)
 class Pull:
-    """What draws models back after each step: x ← x − strength·(q − clip(q, ±eps)) with q = x − anchor."""
+    """What draws models back at each step: x ← x − strength·(q − clip(q, ±eps)) with q = x − anchor."""
 
     anchor: Tensor  # [S,d] or [d]
     strength: float
     eps: float | Tensor = 0.0  # half-width of the tube round the anchor, of all coordinates or of each [d]
+    first: bool = False  # where the gradient is taken, before the step down it; else after that step
 
     def __call__(self, x: Tensor) -> Tensor:
         q = x - self.anchor
@@ -234,7 +235,7 @@ def clip(q: Tensor, eps: float | Tensor) -> Tensor:
 
 
 def descend(algorithm: Algorithm, x: Tensor, batches: Tensor, pull: Pull | None = None) -> tuple[Tensor, Tensor]:
-    """SGD over batches [steps,S,B]: x ← x − η g(x), then what pulls it; returns the models [S,d] and the mean loss."""
+    """SGD over batches [steps,S,B]: x ← x − η g(x), and what pulls it; returns the models [S,d] and the mean loss."""
     eta = algorithm.settings.step_size
     whole = getattr(algorithm.model, "descend", None)
     found = whole(x, algorithm.data, batches, eta, pull) if whole else None
@@ -243,7 +244,9 @@ def descend(algorithm: Algorithm, x: Tensor, batches: Tensor, pull: Pull | None 
     losses = x.new_zeros(())
     for rows in batches:
         g, loss = algorithm._gradient(x, rows)
-        x = x - eta * g
-        x = pull(x) if pull else x
+        if pull is None:
+            x = x - eta * g
+        else:
+            x = pull(x) - eta * g if pull.first else pull(x - eta * g)
         losses += loss.mean()
     return x, losses / len(batches)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from learning.algorithm import Algorithm, Contact, Update, descend
+from learning.algorithm import Algorithm, Contact, Pull, Update, descend
 from learning.fedavg import mean_by_samples
 
 
-def ditto_step(v: Tensor, y: Tensor, g: Tensor, eta: float, lam: float) -> Tensor:
-    """v ← v − η(g + λ(v − y)). Shapes [S,d], y [d]."""
-    return v - eta * (g + lam * (v - y))
+def to_the_token(y: Tensor, eta: float, lam: float) -> Pull:
+    """v ← v − η(g + λ(v − y)): down the gradient of f(v) + (λ/2)|v − y|²."""
+    return Pull(y, eta * lam, first=True)
 
 
 class Ditto(Algorithm):
@@ -26,14 +26,10 @@ class Ditto(Algorithm):
     def update(self, contact: Contact) -> Update:
         clients, eta, lam = contact.clients, self.settings.step_size, self.settings.ditto_lambda
         index = self._index(clients)
-        before = v = self.models[index]
+        before = self.models[index]
         batches = self._batches(clients, self.settings.local_steps)
         w, _ = descend(self, self.token.repeat(len(clients), 1), batches)
-        losses = v.new_zeros(())
-        for rows in batches:
-            g, loss = self._gradient(v, rows)
-            v = ditto_step(v, self.token, g, eta, lam)
-            losses += loss.mean()
+        v, loss = descend(self, before, batches, to_the_token(self.token, eta, lam))
         moved = self._replace_token(mean_by_samples(self, clients, w))
         self._store(index, before, v)
-        return Update(float(losses / len(batches)), self.steps, moved)
+        return Update(float(loss), self.steps, moved)

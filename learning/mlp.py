@@ -1,19 +1,31 @@
-"""A multilayer perceptron with two hidden layers, for many clients' parameters at once."""
+"""A multilayer perceptron, for many clients' parameters at once."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from learning.algorithm import Pull
 from learning.data import ClientData
-from learning.mlr import softmax_error
+
+
+def softmax_error(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the mean cross-entropy of scores [S,B,c] with labels [S,B]: its gradient [S,B,c] and its value [S]."""
+    log_p = torch.log_softmax(scores, dim=2)
+    index = labels.unsqueeze(2)
+    loss = -log_p.gather(2, index).mean(dim=(1, 2))
+    error = log_p.exp_()
+    error.scatter_add_(2, index, error.new_full((), -1.0).expand(index.shape))
+    error /= labels.shape[1]
+    return error, loss
 
 
 class MLP:
-    """Dense layers with ReLU between; parameters are one vector [d]: each layer's weights row by row, then its bias."""
+    """Dense layers with ReLU between; parameters are one vector [d]: each layer's weights [out,in], then its bias."""
 
     def __init__(self, features: int, classes: int, hidden: tuple[int, ...] = (100, 100)) -> None:
         self.widths = (features, *hidden, classes)
@@ -34,26 +46,51 @@ class MLP:
         layers = self._layers(x)
         inputs = [features]  # of each layer [S,B,·]
         for weights, bias in layers[:-1]:
-            inputs.append(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights).relu_())
+            inputs.append(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights.mT).relu_())
         weights, bias = layers[-1]
-        error, loss = softmax_error(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights), labels)
+        error, loss = softmax_error(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights.mT), labels)
         gradient = torch.empty_like(x)
         to_layers = self._layers(gradient)
         for depth in range(len(layers) - 1, -1, -1):
             to_weights, to_bias = to_layers[depth]
-            torch.bmm(inputs[depth].transpose(1, 2), error, out=to_weights)
+            torch.bmm(error.mT, inputs[depth], out=to_weights)
             torch.sum(error, dim=1, out=to_bias)
             if depth:
-                error = torch.bmm(error, layers[depth][0].transpose(1, 2))
+                error = torch.bmm(error, layers[depth][0])
                 error.mul_(inputs[depth] > 0)
         return gradient, loss
+
+    def descend(
+        self, x: Tensor, data: ClientData, batches: Tensor, eta: float, pull: Pull | None
+    ) -> tuple[Tensor, Tensor] | None:
+        """All steps of a visit by compiled loops: on a CPU, and unless a subclass has a gradient of its own."""
+        pull = pull or Pull(x, 0.0)
+        parts = (x, data.features, pull.anchor)
+        ordinary = all(part.is_cpu and part.dtype == x.dtype and part.is_contiguous() for part in parts)
+        if not ordinary or x.dtype not in (torch.float32, torch.float64) or type(self).gradient is not MLP.gradient:
+            return None
+        from learning import kernels  # takes a while, and only where it is needed
+
+        model = torch.empty_like(x[0]).numpy()  # as memory is allocated it is aligned, which rows of x are not
+        layers = tuple((weights[0], bias[0]) for weights, bias in self._layers(model[None]))
+        samples, rows = (data.features.numpy(), data.labels.numpy()), batches.numpy()
+        anchors, eps = np.atleast_2d(pull.anchor.numpy()), np.atleast_1d(np.asarray(pull.eps, model.dtype))
+        scale, strength = model.dtype.type(-eta / rows.shape[2]), model.dtype.type(pull.strength)
+        space = kernels.space(self.widths, rows.shape[2], model.dtype)
+        trained, loss = np.empty_like(x.numpy()), 0.0
+        for i, start in enumerate(x.numpy()):
+            model[:] = start
+            batch, anchor = np.ascontiguousarray(rows[:, i]), anchors[i % len(anchors)]
+            loss += kernels.steps(model, layers, *samples, batch, scale, anchor, strength, eps, pull.first, *space)
+            trained[i] = model
+        return torch.from_numpy(trained), x.new_tensor(loss / len(x))
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
         """Class scores [N,c] of one model x [d] on samples [N,f]."""
         *hidden, (weights, bias) = [(w[0], b[0]) for w, b in self._layers(x.unsqueeze(0))]
         for hidden_weights, hidden_bias in hidden:
-            features = torch.addmm(hidden_bias, features, hidden_weights).relu_()
-        return torch.addmm(bias, features, weights)
+            features = torch.addmm(hidden_bias, features, hidden_weights.T).relu_()
+        return torch.addmm(bias, features, weights.T)
 
     def flops(self, samples: int) -> float:
         """Floating-point operations of one gradient: forward, to the weights, and back to all inputs but the first."""
@@ -63,11 +100,11 @@ class MLP:
     def smoothness(self, data: ClientData) -> float | None:
         return None  # not known for a network with hidden layers
 
-    def _layers(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Weights [S,in,out] and biases [S,out] of each layer, as views of x [S,d]."""
+    def _layers(self, x: Any) -> list[tuple[Any, Any]]:
+        """Weights [S,out,in] and biases [S,out] of each layer, as views of x [S,d], a tensor or an array."""
         layers, at = [], 0
         for inputs, outputs in pairwise(self.widths):
             middle, end = at + inputs * outputs, at + (inputs + 1) * outputs
-            layers.append((x[:, at:middle].view(len(x), inputs, outputs), x[:, middle:end]))
+            layers.append((x[:, at:middle].reshape(len(x), outputs, inputs), x[:, middle:end]))
             at = end
         return layers

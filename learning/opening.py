@@ -34,12 +34,16 @@ class Opening(Algorithm):
     def _train_alone(self, clients: IntArray) -> Update:
         """Plain SGD from the client's own model, or from the token where it was not taken yet."""
         index = self._index(clients)
-        before = self.models[index]
-        x = torch.where(self._column(self.released[clients]), before, self.tokens(clients))
+        before = self.models.index_select(0, index)
+        x = self._or_token(before, self.released[clients], self.tokens(clients))
         x, loss = descend(self, x, self._batches(clients))
         self.released[clients] = True
         self._store(index, before, x)
         return Update(float(loss), self.steps, 0.0)
+
+    def _or_token(self, x: Tensor, own: NDArray[np.bool_], token: Tensor) -> Tensor:
+        """The clients' models x [S,d] where they have their own, else the token [d], or each its own [S,d]."""
+        return x if own.all() else torch.where(self._column(own), x, token)
 
     def _column(self, flags: NDArray[np.bool_]) -> Tensor:
         return torch.from_numpy(flags).to(self.device).unsqueeze(1)

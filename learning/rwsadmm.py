@@ -17,12 +17,12 @@ from learning.opening import Opening
 
 def project(x: Tensor, y: Tensor, eps: float | Tensor) -> Tensor:
     """x ← y + clip(x − y, ±eps): the nearest model inside the tube."""
-    return torch.minimum(torch.maximum(x, y - eps), y + eps)
+    return x.clamp(y - eps, y + eps)
 
 
 def to_the_tube(y: Tensor, lam: Tensor, eta: float, beta: float, eps: float | Tensor) -> Pull:
     """x0 = x − ηg;  q = x0 − y + lam/β;  x = x0 − ηβ/(1+ηβ)·(q − clip(q, ±eps)): plain SGD inside the tube."""
-    return Pull(y - lam / beta, eta * beta / (1 + eta * beta), eps)
+    return Pull(torch.sub(y, lam, alpha=1 / beta), eta * beta / (1 + eta * beta), eps)
 
 
 def no_tube(eps: float | Tensor) -> bool:
@@ -32,10 +32,14 @@ def no_tube(eps: float | Tensor) -> bool:
 def contribution(
     x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, eps: float | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """s = clip(x − y + lam/β, ±eps);  lam += κβ(x − y − s);  c = x − s + lam/β."""
-    s = clip(x - y + lam / beta, eps)
-    lam = lam + kappa * beta * (x - y - s)
-    return lam, x - s + lam / beta
+    """s = clip(x − y + lam/β, ±eps);  lam += κβ(x − y − s);  c = x − s + lam/β.
+
+    With q = x − y + lam/β and e = q − s, what is outside the tube, x − y − s = e − lam/β: inside it c = y exactly.
+    """
+    q = (x - y).add_(lam, alpha=1 / beta)
+    e = q.sub_(clip(q, eps))
+    c = torch.add(y, e, alpha=1 + kappa).sub_(lam, alpha=kappa / beta)
+    return ((1 - kappa) * lam).add_(e, alpha=kappa * beta), c
 
 
 class Slack(Opening):
@@ -69,19 +73,19 @@ class Slack(Opening):
         if self.opened(contact.progress):
             return replace(self._train_alone(clients), kappa=self._kappa)
         index = self._index(clients)
-        before = self.models[index]
+        before = self.models.index_select(0, index)
         batches = self._batches(clients)
         eta, beta, kappa = self.settings.step_size, self.settings.beta, self._kappa
         y = self.tokens(clients)
-        x = torch.where(self._column(self.seen[clients]), before, y)
+        x = self._or_token(before, self.seen[clients], y)
         if self.settings.project_on_arrival:
             x = project(x, y, eps)
-        lam = self.duals[index]
+        lam = self.duals.index_select(0, index)
         x, loss = descend(self, x, batches, to_the_tube(y, lam, eta, beta, eps))
         lam, c = contribution(x, y, lam, beta, kappa, eps)
         moved = self._move_token(clients, index, c)
-        self.duals[index] = lam
-        self.contributions[index] = c
+        self.duals.index_copy_(0, index, lam)
+        self.contributions.index_copy_(0, index, c)
         self._store(index, before, x)
         self._kappa *= 1.0 if self.settings.kappa_decay is None else self.settings.kappa_decay
         return Update(float(loss), self.steps, moved, kappa)
@@ -106,13 +110,13 @@ class Slack(Opening):
         first = ~self.seen[clients]
         self.seen[clients] = True
         self.seen_count += int(first.sum())
+        last = self.contributions.index_select(0, index)
         if self.settings.token_pace is not None:
             step = self.settings.token_pace * (c.mean(dim=0) - self.token)
         elif self.settings.growing_mean:
             # A client's first c enters the mean: y += (c − y)/m; later ones replace its last: y += (c − c_stored)/m.
-            last = torch.where(self._column(first), self.token, self.contributions[index])
-            step = (c - last).sum(dim=0) / self.seen_count
+            step = (c - self._or_token(last, ~first, self.token)).sum(dim=0).div_(self.seen_count)
         else:
-            step = (c - self.contributions[index]).sum(dim=0) / self.data.clients
+            step = (c - last).sum(dim=0).div_(self.data.clients)
         self.token = self.token + step
         return float(step.norm())

@@ -1,23 +1,30 @@
 """The hot paths against plain implementations: `python tests/benchmarks/hot_paths.py`.
 
-CPU time, one thread, both sides interleaved; the ratio says how many times as fast ours is.
+CPU time, one thread, both sides interleaved; the ratio says how many times as fast ours is. Learning is a whole update
+of RWSADMM with batches of 20, given per client and step.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from learning.algorithm import Contact, Settings
+from learning.algorithm import Contact, Settings, _noise
+from learning.data import ClientData
 from learning.evaluate import Evaluator
+from learning.mlp import MLP
 from learning.mlr import MLR
-from learning.partition import by_column, split
+from learning.module import ModuleModel, cnn
 from learning.rwsadmm import Slack
-from learning.synthetic import synthetic
 from mobility.terrain import Terrain
 from mobility.trajectory import Trajectories, place_at
 from mobility.waypoint import Waypoint
@@ -37,50 +44,98 @@ def ratio(ours: Callable[[], Any], plain: Callable[[], Any], rounds: int) -> tup
     return 1e6 * float(np.median(both[:, 0])), float(np.median(both[:, 1]) / np.median(both[:, 0]))
 
 
-def algorithm(clients: int) -> Slack:
-    streams = Streams(0)
-    pool = synthetic(clients, streams.generator("data"), samples=(50, 100))
-    data = split(pool, by_column(pool, clients, streams.generator("split")), streams.generator("split"))
-    model = MLR(60, 10)
-    settings = Settings(eps=0.05, open_at=2.0)
-    return Slack(data, model, settings, model.start(streams.generator("model")), streams.draw("batches"))
+def algorithm(clients: int, model: Any, shape: tuple[int, ...] = ()) -> Slack:
+    """RWSADMM over clients with 60 random samples each."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.rand(60 * clients, math.prod(shape) if shape else model.widths[0], generator=generator)
+    labels = torch.randint(10, (60 * clients,), generator=generator)
+    data = ClientData(features, labels, 10, 60 * np.arange(clients + 1), np.full(clients, 50), shape=shape)
+    start = model.start(np.random.default_rng(0))
+    return Slack(data, model, Settings(eps=0.005, open_at=2.0), start, Streams(0).draw("batches"))
 
 
-def update_benchmark(active: int, rounds: int) -> tuple[float, float]:
-    """A whole slack update of S clients against a loop over modules with autograd and the same equations."""
-    ours, twin = algorithm(100), algorithm(100)
-    clients = np.arange(active)
-    n_modules = [torch.nn.Linear(60, 10) for _ in range(100)]
-    settings = ours.settings
+class Plain:
+    """The same update as a loop over modules, with autograd. `twin` has the data and draws the batches."""
 
-    def plain() -> None:
-        batches = twin._batches(clients)
-        token, beta, eta, eps = twin.token, settings.beta, settings.step_size, settings.eps
-        for i, client in enumerate(clients):
-            module = n_modules[client]
-            shapes = [(60, 10), (10,)]
-            y = torch.split(token, [600, 10])
-            lam = torch.split(twin.duals[client], [600, 10])
+    def __init__(self, twin: Slack, module: torch.nn.Module) -> None:
+        self.twin, self.token = twin, twin.token
+        vector_to_parameters(self.token, module.parameters())
+        self.modules = [copy.deepcopy(module) for _ in twin.models]
+        self.duals = [torch.zeros_like(self.token) for _ in twin.models]
+        self.contributions: dict[int, Tensor] = {}
+        self.random = getattr(twin.model, "random", False)
+
+    def update(self, clients: NDArray[np.int64]) -> None:
+        batches, new = self.twin._batches(clients), {}
+        for i, client in enumerate(clients.tolist()):
+            self.arrive(client)
             for rows in batches[:, i]:
-                module.zero_grad()
-                loss = torch.nn.functional.cross_entropy(module(twin.data.features[rows]), twin.data.labels[rows])
-                loss.backward()
-                with torch.no_grad():
-                    for p, y_p, lam_p, shape in zip(module.parameters(), y, lam, shapes, strict=True):
-                        like_p = y_p.view(shape).T if len(shape) == 2 else y_p
-                        lam_like_p = lam_p.view(shape).T if len(shape) == 2 else lam_p
-                        x0 = p - eta * p.grad
-                        q = x0 - like_p + lam_like_p / beta
-                        p.copy_(x0 - eta * beta / (1 + eta * beta) * (q - q.clamp(-eps, eps)))
-            with torch.no_grad():
-                x = torch.cat([module.weight.T.reshape(-1), module.bias])
-                s = (x - token + twin.duals[client] / beta).clamp(-eps, eps)
-                twin.duals[client] += settings.kappa * beta * (x - token - s)
-                c = x - s + twin.duals[client] / beta
-                token += (c - twin.contributions[client]) / 100
-                twin.contributions[client] = c
+                self.step(client, rows)
+            new[client] = self.contribution(client)
+        known = len(self.contributions | new)
+        change = sum(c - self.contributions.get(client, self.token) for client, c in new.items())
+        self.token = self.token + change / known
+        self.contributions |= new
 
-    return ratio(lambda: ours.update(Contact(clients, active, 0.0)), plain, rounds)
+    def arrive(self, client: int) -> None:
+        """A client seen before is projected into the tube; a new one takes the token."""
+        x, eps = parameters_to_vector(self.modules[client].parameters()).detach(), self.twin.settings.eps
+        inside = torch.clamp(x, self.token - eps, self.token + eps) if client in self.contributions else self.token
+        vector_to_parameters(inside.clone(), self.modules[client].parameters())
+
+    def step(self, client: int, rows: Tensor) -> None:
+        keys, module = self.twin.settings, self.modules[client]
+        if self.random:
+            torch.manual_seed(_noise(rows.unsqueeze(0))[0])
+        module.zero_grad()
+        scores = module(self.twin.data.features[rows].view(len(rows), *self.twin.data.shape or (-1,)))
+        torch.nn.functional.cross_entropy(scores, self.twin.data.labels[rows]).backward()
+        at, pace = 0, keys.step_size * keys.beta / (1 + keys.step_size * keys.beta)
+        with torch.no_grad():
+            for p in module.parameters():
+                y, lam = (v[at : at + p.numel()].view_as(p) for v in (self.token, self.duals[client]))
+                x = p - keys.step_size * p.grad
+                q = x - y + lam / keys.beta
+                p.copy_(x - pace * (q - q.clamp(-keys.eps, keys.eps)))
+                at += p.numel()
+
+    def contribution(self, client: int) -> Tensor:
+        keys, x = self.twin.settings, parameters_to_vector(self.modules[client].parameters()).detach()
+        s = (x - self.token + self.duals[client] / keys.beta).clamp(-keys.eps, keys.eps)
+        self.duals[client] = self.duals[client] + keys.kappa * keys.beta * (x - self.token - s)
+        return x - s + self.duals[client] / keys.beta
+
+
+def update_benchmark(active: int, rounds: int, model: Any, module: Any, shape: Any = ()) -> tuple[float, float]:
+    """A whole slack update of S clients, per client and step. Both sides must come to the same models."""
+    ours = algorithm(active, model, shape)
+    plain = Plain(algorithm(active, model, shape), module)
+    clients = np.arange(active)
+    for _ in range(2):
+        ours.update(Contact(clients, active, 0.0))
+        plain.update(clients)
+        theirs = torch.stack([parameters_to_vector(one.parameters()).detach() for one in plain.modules])
+        for found, expected in ((ours.models, theirs), (ours.token, plain.token)):
+            assert float((found - expected).abs().max()) <= 1e-5
+    contact, again = Contact(clients, active, 0.0), range(max(1, 20 // active))
+    us, times = ratio(
+        lambda: [ours.update(contact) for _ in again], lambda: [plain.update(clients) for _ in again], rounds
+    )
+    return us / (active * ours.steps * len(again)), times
+
+
+def mlr_benchmark(features: int, active: int, rounds: int) -> tuple[float, float]:
+    return update_benchmark(active, rounds, MLR(features, 10), torch.nn.Linear(features, 10))
+
+
+def mlp_benchmark(active: int, rounds: int) -> tuple[float, float]:
+    parts = [part for i, o in ((784, 100), (100, 100)) for part in (torch.nn.Linear(i, o), torch.nn.ReLU())]
+    return update_benchmark(active, rounds, MLP(784, 10), torch.nn.Sequential(*parts, torch.nn.Linear(100, 10)))
+
+
+def cnn_benchmark(rounds: int) -> tuple[float, float]:
+    module, shape = cnn(784, 10, (1, 28, 28)), (1, 28, 28)
+    return update_benchmark(1, rounds, ModuleModel(copy.deepcopy(module), shape), module, shape)
 
 
 def places_benchmark(clients: int, rounds: int) -> tuple[float, float]:
@@ -94,22 +149,28 @@ def places_benchmark(clients: int, rounds: int) -> tuple[float, float]:
 
 def evaluation_benchmark(clients: int, rounds: int) -> tuple[float, float]:
     """The accuracies after a contact of 8 clients against looking at everyone again."""
-    evaluator = Evaluator(algorithm(clients))
+    evaluator = Evaluator(algorithm(clients, MLR(60, 10)))
     changed, everyone = np.arange(8), np.arange(clients)
     return ratio(lambda: evaluator.look_again(changed), lambda: evaluator.look_again(everyone), rounds)
 
 
 def main(rounds: int = 30) -> dict[str, float]:
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     results = {}
     for name, (ours_us, times) in {
-        "update of 1 client, 10 steps": update_benchmark(1, rounds),
-        "update of 10 clients, 10 steps": update_benchmark(10, rounds),
+        "MLR 784 × 10, 1 client": mlr_benchmark(784, 1, rounds),
+        "MLR 784 × 10, 10 clients": mlr_benchmark(784, 10, rounds),
+        "MLR 60 × 10, 1 client": mlr_benchmark(60, 1, rounds),
+        "MLR 60 × 10, 10 clients": mlr_benchmark(60, 10, rounds),
+        "MLP 784-100-100-10, 1 client": mlp_benchmark(1, rounds),
+        "MLP 784-100-100-10, 10 clients": mlp_benchmark(10, rounds),
+        "CNN 28 × 28, 1 client": cnn_benchmark(max(3, rounds // 5)),
         "places of 1,000 moving clients": places_benchmark(1000, rounds),
         "accuracy after a contact, 1,000 clients": evaluation_benchmark(1000, rounds),
     }.items():
         results[name] = times
-        print(f"{name:<42} {ours_us:>10.0f} µs   {times:>6.1f} × as fast as plain")
+        print(f"{name:<42} {ours_us:>10.1f} µs   {times:>6.1f} × as fast as plain")
     return results
 
 

@@ -183,8 +183,8 @@ def _log_softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def _scores(x: np.ndarray, features: np.ndarray, classes: int) -> np.ndarray:
-    weights = x[: features.shape[1] * classes].reshape(features.shape[1], classes)
-    return features @ weights + x[-classes:]
+    weights = x[: features.shape[1] * classes].reshape(classes, features.shape[1])
+    return features @ weights.T + x[-classes:]
 
 
 def _loss(x: np.ndarray, features: np.ndarray, labels: np.ndarray, classes: int) -> float:
@@ -194,8 +194,7 @@ def _loss(x: np.ndarray, features: np.ndarray, labels: np.ndarray, classes: int)
 
 def _gradient(x: np.ndarray, features: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
     error = np.exp(_log_softmax(_scores(x, features, classes))) - np.eye(classes)[labels]
-    with_bias = np.hstack([features, np.ones((len(features), 1))])
-    return (with_bias.T @ error / len(labels)).ravel()
+    return np.concatenate([(error.T @ features).ravel(), error.sum(axis=0)]) / len(labels)
 
 
 def _smoothness(data: ClientData) -> list[float]:

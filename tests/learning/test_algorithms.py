@@ -142,6 +142,10 @@ class Counting:
         self.samples += labels.shape[1]
         return self.model.gradient(x, features, labels)
 
+    def descend(self, x, data, batches, eta, pull):
+        self.samples += len(batches) * batches.shape[2]
+        return self.model.descend(x, data, batches, eta, pull)
+
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "local"])
 @pytest.mark.parametrize("progress", [0.1, 0.9])

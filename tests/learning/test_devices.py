@@ -17,6 +17,12 @@ KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "
 VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]
 
 
+@pytest.fixture(autouse=True)
+def _no_compiled_loops(monkeypatch):
+    """They run on a CPU alone; here the same tensor operations run in both places."""
+    monkeypatch.setattr("learning.mlp.MLP.descend", lambda *parts: None)
+
+
 def network(kind, small):
     torch.manual_seed(0)
     layers = torch.nn.Linear(5, 4), torch.nn.Dropout(0.3), torch.nn.ReLU(), torch.nn.Linear(4, 3)

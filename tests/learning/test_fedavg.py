@@ -67,7 +67,7 @@ def test_one_full_step_of_everyone_is_gradient_descent_on_all_samples():
 
     union = torch.cat([torch.arange(a, a + n) for a, n in zip(first[:-1], counts, strict=True)])
     x = start.clone().requires_grad_()
-    loss = functional.cross_entropy(features[union] @ x[:12].view(4, 3) + x[12:], labels[union])
+    loss = functional.cross_entropy(features[union] @ x[:12].view(3, 4).T + x[12:], labels[union])
     loss.backward()
     torch.testing.assert_close(algorithm.token, start - 0.7 * x.grad, rtol=1e-10, atol=1e-12)
 

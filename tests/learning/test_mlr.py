@@ -27,11 +27,11 @@ def autograd(model, x, features, labels):
     cut = model.features * model.classes
     for one, f, y in zip(x, features, labels, strict=True):
         linear = torch.nn.Linear(model.features, model.classes, dtype=x.dtype)
-        linear.weight.data = one[:cut].reshape(model.features, model.classes).T.clone()
+        linear.weight.data = one[:cut].reshape(model.classes, model.features).clone()
         linear.bias.data = one[cut:].clone()
         loss = functional.cross_entropy(linear(f), y)
         loss.backward()
-        gradients.append(torch.cat([linear.weight.grad.T.reshape(-1), linear.bias.grad]))
+        gradients.append(torch.cat([linear.weight.grad.reshape(-1), linear.bias.grad]))
         losses.append(loss.detach())
     return torch.stack(gradients), torch.stack(losses)
 
@@ -145,7 +145,8 @@ def test_smoothness_is_tight_for_two_classes():
     f, y = f[:30], y[:30]
     with_bias = torch.cat([f, f.new_ones(30, 1)], dim=1)
     main = torch.linalg.eigh(with_bias.T @ with_bias)[1][:, -1]
-    step = 1e-5 * torch.outer(main, torch.tensor([1.0, -1.0], dtype=torch.float64)).reshape(1, -1)
+    step = 1e-5 * torch.outer(torch.tensor([1.0, -1.0], dtype=torch.float64), main)
+    step = torch.cat([step[:, :-1].reshape(-1), step[:, -1]]).unsqueeze(0)
     up, _ = model.gradient(step, f[None], y[None])
     down, _ = model.gradient(-step, f[None], y[None])
     assert float((up - down).norm() / (2 * step).norm()) == pytest.approx(model.smoothness(data), rel=1e-4)

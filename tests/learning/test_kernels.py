@@ -1,0 +1,146 @@
+"""The compiled steps of a visit against the plain ones."""
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from learning.algorithm import Algorithm, Pull, Settings, descend
+from learning.data import ClientData
+from learning.mlp import MLP
+from learning.mlr import MLR
+
+MODELS = {"mlr": MLR(13, 4), "two classes": MLR(1, 2), "mlp": MLP(13, 3, (9, 6)), "wide": MLP(5, 12, (21,))}
+PULLS = ["none", "no width", "one width", "open", "widths", "first"]
+
+
+def no_draw(clients, visits, k):
+    return np.zeros((len(clients), k))
+
+
+def visit(model, clients, batch, dtype, seed=0, steps=5):
+    """An algorithm with random data, models x [S,d] and batches [steps,S,B]."""
+    g = torch.Generator().manual_seed(seed)
+    features = torch.randn(50, model.widths[0], generator=g, dtype=dtype)
+    labels = torch.randint(model.widths[-1], (50,), generator=g)
+    data = ClientData(features, labels, model.widths[-1], np.array([0, 50]), np.array([40]))
+    x = 0.5 * torch.randn(clients, model.parameters, generator=g, dtype=dtype)
+    algorithm = Algorithm(data, model, Settings(step_size=0.2), x[0], no_draw)
+    return algorithm, x, torch.randint(50, (steps, clients, batch), generator=g)
+
+
+def pulled(kind, x):
+    """A pull of each kind: towards one anchor for all, or one for each."""
+    one, each = 0.3 * x[0].sin(), 0.3 * x.sin()
+    widths = torch.full_like(one, 0.1)
+    widths[::3] = math.inf
+    return {
+        "none": None,
+        "no width": Pull(each, 0.3),
+        "one width": Pull(one, 0.3, 0.2),
+        "open": Pull(each, 0.3, math.inf),
+        "widths": Pull(each, 0.3, widths),
+        "first": Pull(one, 0.3, 0.05, first=True),
+    }[kind]
+
+
+def plain(algorithm, x, batches, pull):
+    """The same by the generic path."""
+    algorithm.model = type("Plain", (), {"gradient": staticmethod(algorithm.model.gradient)})
+    return descend(algorithm, x, batches, pull)
+
+
+@pytest.mark.parametrize(("dtype", "within"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize(("clients", "batch"), [(1, 20), (3, 7), (2, 1)])
+@pytest.mark.parametrize("kind", PULLS)
+@pytest.mark.parametrize("name", MODELS)
+def test_they_are_the_plain_steps(name, kind, clients, batch, dtype, within):
+    algorithm, x, batches = visit(MODELS[name], clients, batch, dtype)
+    before, pull = x.clone(), pulled(kind, x)
+    found, loss = algorithm.model.descend(x, algorithm.data, batches, 0.2, pull)
+    assert torch.equal(x, before)
+    assert found.dtype == dtype
+    expected, expected_loss = plain(algorithm, x, batches, pull)
+    assert (found - x).abs().max() > 0.01
+    torch.testing.assert_close(found, expected, rtol=0, atol=within)
+    torch.testing.assert_close(loss, expected_loss, rtol=0, atol=within)
+
+
+@pytest.mark.parametrize("name", ["mlr", "mlp"])
+def test_a_clients_bits_do_not_depend_on_the_others(name):
+    algorithm, x, batches = visit(MODELS[name], 4, 20, torch.float32)
+    pull = pulled("widths", x)
+    together, _ = descend(algorithm, x, batches, pull)
+    for i in range(4):
+        own = slice(i, i + 1)
+        alone, _ = descend(algorithm, x[own], batches[:, own], Pull(pull.anchor[own], pull.strength, pull.eps))
+        assert torch.equal(alone, together[own])
+    assert torch.equal(together, descend(algorithm, x, batches, pull)[0])
+
+
+def test_a_step_inside_the_tube_is_plain_sgd_bit_for_bit():
+    algorithm, x, batches = visit(MODELS["mlp"], 2, 20, torch.float32)
+    wide = Pull(x, 0.3, 100.0)
+    assert torch.equal(descend(algorithm, x, batches, wide)[0], descend(algorithm, x, batches)[0])
+
+
+@pytest.mark.parametrize("name", ["mlr", "mlp"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_stays_so(name, bad):
+    """A run that diverges is noticed by its loss; one client's trouble is not another's."""
+    algorithm, x, batches = visit(MODELS[name], 3, 20, torch.float32)
+    fine, _ = descend(algorithm, x, batches, pulled("one width", x))
+    pull = pulled("one width", x)
+    x[1, -1] = bad
+    found, loss = descend(algorithm, x, batches, pull)
+    assert not math.isfinite(loss)
+    assert not torch.isfinite(found[1]).all()
+    assert torch.equal(found[[0, 2]], fine[[0, 2]])
+
+
+def test_extreme_scores_are_fine():
+    algorithm, x, batches = visit(MODELS["mlr"], 2, 20, torch.float32)
+    found, loss = descend(algorithm, 1e4 * x, batches)
+    assert torch.isfinite(found).all()
+    assert math.isfinite(loss)
+
+
+def test_models_of_other_kinds_take_the_plain_path():
+    class Own(MLR):
+        def gradient(self, x, features, labels):
+            return torch.ones_like(x), x.new_ones(len(x))
+
+    algorithm, x, batches = visit(Own(3, 2), 2, 5, torch.float64)
+    assert algorithm.model.descend(x, algorithm.data, batches, 0.2, None) is None
+    torch.testing.assert_close(descend(algorithm, x, batches)[0], x - 5 * 0.2)
+    algorithm, x, batches = visit(MLR(3, 2), 2, 5, torch.float64)
+    assert algorithm.model.descend(x, algorithm.data, batches, 0.2, None) is not None
+    assert algorithm.model.descend(x.half(), algorithm.data, batches, 0.2, None) is None
+    assert algorithm.model.descend(x.float(), algorithm.data, batches, 0.2, None) is None
+    assert algorithm.model.descend(x.to("meta"), algorithm.data.to(torch.device("meta")), batches, 0.2, None) is None
+
+
+def test_the_compiler_is_loaded_only_to_compute():
+    script = "import sys, simulator.cli, simulator.engine, learning.mlp; assert 'numba' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_where_nothing_can_be_written_it_works_too(tmp_path):
+    """Files stand where the package's and the user's cache folders would be."""
+    kernels = Path(__file__).parents[2] / "learning" / "kernels.py"
+    shutil.copy(kernels, tmp_path)
+    (tmp_path / "__pycache__").touch()
+    (tmp_path / "home").touch()
+    script = (
+        "import kernels, numpy; x = numpy.ones(3); kernels._pull(x, 0 * x, 0.5, x[:1] - 1); assert (x == 0.5).all()"
+    )
+    homes = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"), str(tmp_path / "home"))
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | homes
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["__pycache__", "home", "kernels.py"]
