@@ -121,6 +121,8 @@ class Constraint:
 class Algorithm:
     """Base of the algorithms: stacked client models, the token, batches. One of one's own overrides `update`."""
 
+    state_copies = 1  # how many numbers it keeps for each client and parameter: tensors [n,d]
+
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         self.data = data
         self.model = model

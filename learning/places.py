@@ -26,7 +26,7 @@ def share_within(rows: Rows, place: IntArray, generator: np.random.Generator) ->
         parts = np.array_split(generator.permutation(found), len(members))
         for client, part in zip(members, parts, strict=True):
             shared[client] = part
-    return enough(shared, "of places")
+    return enough(shared)
 
 
 def rotated(features: Tensor, shape: tuple[int, ...], degrees: float) -> Tensor:
@@ -49,7 +49,7 @@ class Shift:
 
     def __init__(self, kind: Kind, places: int, data: ClientData, generator: np.random.Generator) -> None:
         if kind == "rotated" and len(data.shape) != 3:
-            raise DataError('learning.shift = "rotated": needs images; these data have plain features')
+            raise DataError("needs images; these data have plain features")
         self._kind = kind
         self._places = places
         self._shape = data.shape

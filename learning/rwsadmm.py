@@ -45,6 +45,8 @@ class Slack(Opening):
     once more and from then on trains on its own, so that nothing more needs to be sent.
     """
 
+    state_copies = 3
+
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)
         self.duals = torch.zeros_like(self.models)  # lam [n,d]

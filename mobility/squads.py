@@ -57,6 +57,7 @@ class Squads(Movement):
         self._until = np.zeros(squads)  # when the known waypoints of each squad's members end, s
         self._last = np.empty((count, 2))  # where each client's known waypoints end
         self._ids = squads + np.arange(count)  # [n] of the clients' draws; ids below are the leaders' own
+        self.regroup_at_s = regroup_at_s
         self._regroup_at_s = np.inf if regroup_at_s is None else regroup_at_s
         self.regrouped = self._changes(0.0 if regroup_at_s is None else regroup_share)
         self._to_regroup = self.regrouped[0].size > 0

@@ -70,6 +70,9 @@ def cross_check(scenario: Scenario) -> list[Problem]:
     if learning.variant != "slack" and math.isinf(max(np.atleast_1d(learning.eps))):
         message = f'must be finite for variant = "{learning.variant}"'
         problems.append(Problem("learning.eps", message, learning.eps))
+    if learning.test_share + learning.validation_share >= 1:
+        message = f"must be less than 1 together with test_share = {learning.test_share:g}, to leave some for training"
+        problems.append(Problem("learning.validation_share", message, learning.validation_share))
     if isinstance(learning.dataset, SyntheticDataset):
         problems += _ordered("learning.dataset.samples", learning.dataset.samples)
     return problems

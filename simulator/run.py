@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from simulator.engine import Simulation
+from simulator.memory import readable
 from simulator.progress import progress_for, summary_text
 from simulator.runfolder import RunLog, new_folder
 from simulator.scenario import Scenario
@@ -33,6 +34,7 @@ def run_scenario(
         sys.stderr.write(
             f"{scenario.name}: {scenario.clients.count} clients, {learning.algorithm.kind} on "
             f"{learning.dataset.kind}, seed {scenario.seed}, {simulation.learner.device} → {folder}\n"
+            f"memory: about {readable(simulation.learner.memory_bytes)} on {simulation.learner.device}\n"
         )
         for warning in simulation.world.warnings:
             sys.stderr.write(f"warning: {warning}\n")

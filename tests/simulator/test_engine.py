@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from analysis import Run, load_run
+from learning.algorithm import Algorithm
 from mobility.trajectory import place_at
 from simulator.engine import Simulation
 from simulator.errors import ScenarioError, UserError
@@ -163,53 +164,83 @@ def test_who_takes_part(small: Small, tmp_path: Path) -> None:
     assert all(client in ids for ids, client in zip(two["active_ids"], two["client"], strict=True))
 
 
-def snapshot(simulation: Simulation) -> dict[str, Any]:
-    algorithm: Any = simulation.learner.algorithm
-    tensors = ("token", "models", "duals", "contributions")
-    arrays = ("participations", "seen", "released")
-    return {n: getattr(algorithm, n).clone() for n in tensors} | {n: getattr(algorithm, n).copy() for n in arrays}
+def snapshot(algorithm: Algorithm, prefix: str = "") -> dict[str, Any]:
+    """A copy of all an algorithm remembers, its reference's included."""
+    found: dict[str, Any] = {}
+    for name, value in vars(algorithm).items():
+        if isinstance(value, torch.Tensor):
+            found[prefix + name] = value.clone().numpy()
+        elif isinstance(value, (np.ndarray, int, float)):
+            found[prefix + name] = np.array(value)
+        elif isinstance(value, Algorithm):
+            found |= snapshot(value, f"{name}.")
+    return found
 
 
-def test_a_lost_exchange_changes_nothing_and_is_charged(small: Small, tmp_path: Path) -> None:
+EVERY_ALGORITHM = [
+    *({"variant": variant} for variant in ("slack", "derived", "printed")),
+    *({"algorithm": kind} for kind in ("fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg")),
+    {"algorithm": "fedavg", "fine_tune": True, "open_at": 0.3},
+    {"open_at": 0.3, "eps": 0.01},
+]
+
+
+@pytest.mark.parametrize("keys", EVERY_ALGORITHM)
+def test_a_lost_exchange_changes_nothing_and_is_charged(small: Small, keys: dict[str, Any]) -> None:
     # A slow radio: everyone walks out of its range long before a model is through.
     scenario = small(
+        learning=keys,
         clients={"mobility": {"kind": "waypoint", "speed_mps": [2.0, 3.0], "pause_s": [0.0, 0.0]}},
         radio={"kind": "disc", "range_m": 10.0, "rate_mbps": 0.0001},
         stop={"visits": 10},
     )
     simulation = Simulation(scenario)
-    before = snapshot(simulation)
+    before = snapshot(simulation.learner.algorithm)
     summary = simulation.run()
-    after = snapshot(simulation)
+    after = snapshot(simulation.learner.algorithm)
     assert summary["delivered"] == 0
     assert summary["active"] >= 10
-    assert summary["bytes_down"] > 0
+    assert (summary["bytes_down"] > 0) == (keys.get("algorithm") != "local")
     assert summary["airtime_s"] > 1
     assert summary["personal_test_acc_mean"] == summary["start_personal_test_acc_mean"]
+    assert before.keys() == after.keys()
     for name, value in before.items():
         assert (value == after[name]).all(), name
 
 
-def test_only_delivered_clients_change(small: Small) -> None:
+@pytest.mark.parametrize("keys", EVERY_ALGORITHM)
+def test_only_delivered_clients_change(small: Small, keys: dict[str, Any]) -> None:
     scenario = small(
+        learning=keys,
         clients={"mobility": {"kind": "waypoint", "speed_mps": [2.0, 3.0], "pause_s": [0.0, 0.0]}},
         radio={"kind": "disc", "range_m": 40.0, "rate_mbps": 0.004},
         stop={"visits": 25},
     )
     simulation = Simulation(scenario)
-    states = [snapshot(simulation)]
+    algorithm = simulation.learner.algorithm
+    if keys.get("variant") == "printed":
+        algorithm.models += 0.1 * torch.randn(algorithm.models.shape, generator=torch.Generator().manual_seed(0))
+    states = [snapshot(algorithm)]
     rows: list[dict[str, Any]] = []
-    simulation.start(watch=lambda ledger: states.append(snapshot(simulation)))
+    simulation.start(watch=lambda ledger: states.append(snapshot(algorithm)))
     simulation.ledger._log.contact = rows.append  # type: ignore[method-assign]
     while len(rows) < 25:
         simulation.env.step()
-    lost = 0
+    lost = empty = 0
     for row, before, after in zip(rows, states[:-1], states[1:], strict=True):
-        changed = (before["models"] != after["models"]).any(dim=1).numpy()
+        changed = (before["models"] != after["models"]).any(axis=1)
         assert set(np.flatnonzero(changed)) == set(row["delivered_ids"])
         assert (after["participations"] - before["participations"]).sum() == row["delivered"]
+        others = np.setdiff1d(np.arange(8), row["delivered_ids"])
+        for name, was in before.items():
+            if row["delivered"] == 0:
+                assert (after[name] == was).all(), name
+            elif was.ndim and len(was) == 8:
+                assert (after[name][others] == was[others]).all(), name
         lost += row["active"] - row["delivered"]
+        empty += row["delivered"] == 0
     assert lost > 0
+    assert empty > 0
 
 
 def test_local_training_meets_the_same_clients_and_takes_the_same_steps(small: Small, tmp_path: Path) -> None:

@@ -49,12 +49,18 @@ def test_first_own_scenario(desk: Path) -> None:
 
 
 def test_own_parts(desk: Path) -> None:
-    (desk / "my_parts.py").write_text(block("python", "class Ring"))
+    parts = [block("python", name) for name in ("class Ring", "class SlowServer", "class SmallNet", "def circles")]
+    assert all(len(part.splitlines()) < 20 for part in parts[1:])
+    (desk / "my_parts.py").write_text("\n\n".join(parts))
     (desk / "mine.toml").write_text(block("toml", "my_parts:Ring"))
     run_commands(block("sh", "mine.toml"))
     run = load_run("runs/mine")
     assert len(run.contacts) == 50
     assert run.contacts["neighbours"].max() == 3  # 62 m apart: one either side within 90 m
+    parameters = (2 + 1) * 16 + 2 * 16 + (16 + 1) * 2  # of SmallNet, for points and two circles
+    assert set(run.contacts["bytes_down"]) == {4 * parameters}
+    assert (run.clients["test_samples"] == 10).all()
+    assert run.summary["personal_test_acc_mean"] > run.summary["start_personal_test_acc_mean"] + 0.1
 
 
 def test_data_of_ones_own(desk: Path) -> None:
