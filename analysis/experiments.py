@@ -28,6 +28,9 @@ COLOURS = (
     "#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499", "#000000",
 )  # fmt: skip
 
+DRAWN = (0.02, 0.998)  # accuracies beyond are drawn at the edge
+AXES = {"visits": "visits, or rounds of a server", "gradients": "gradient steps per client"}
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -144,7 +147,10 @@ def report(title: str, text: str, cells: Sequence[Cell], figures: Sequence[str])
 
 
 def draw_curves(cells: Sequence[Cell], against: str) -> Figure:
-    """Accuracy against "visits" or "gradients" per client: a panel per row, personal solid, token dashed."""
+    """Accuracy against "visits" or "gradients" per client, mean and range over seeds.
+
+    A panel per row, a colour per column; personal models solid, the token dashed.
+    """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
@@ -159,8 +165,7 @@ def draw_curves(cells: Sequence[Cell], against: str) -> Figure:
         for cell in drawn:
             if cell.row == row:
                 _draw_cell(cell, axes, against, colours[cell.column])
-        axes.set(title=row, ylabel="test accuracy (%)", xlabel=_axis(against))
-        axes.grid(alpha=0.3)
+        _set_axes(axes, row, against)
     for axes in panels[len(rows) :]:
         axes.set_axis_off()
     lines = [Line2D([], [], color=colours[column], label=column) for column in columns]
@@ -169,19 +174,30 @@ def draw_curves(cells: Sequence[Cell], against: str) -> Figure:
     return figure
 
 
-def _axis(against: str) -> str:
-    return "visits" if against == "visits" else "gradient steps per client"
+def _set_axes(axes: Axes, title: str, against: str) -> None:
+    """Accuracies on a logit scale, so that 98 and 99 % are as far apart as 50 and 67; visits on a log scale."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes.set_yscale("logit")
+    axes.yaxis.set_major_locator(FixedLocator([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+    if against == "visits":
+        axes.set_xscale("log")
+    axes.set(title=title, ylabel="test accuracy (%)", xlabel=AXES[against])
+    axes.grid(alpha=0.3)
 
 
 def _draw_cell(cell: Cell, axes: Axes, against: str, colour: str) -> None:
     runs = [_curves(folder, summary, against) for folder, summary in zip(cell.folders, cell.summaries, strict=True)]
-    x = np.linspace(0, max(run[0][-1] for run in runs), 200)
-    personal = 100 * np.stack([np.interp(x, run[0], run[1]) for run in runs])
+    last = max(run[0][-1] for run in runs)
+    x = np.geomspace(1, max(1, last), 200) if against == "visits" else np.linspace(0, last, 200)
+    personal = np.stack([np.interp(x, run[0], run[1]) for run in runs]).clip(*DRAWN)
     axes.plot(x, personal.mean(axis=0), color=colour, linewidth=1.3)
     if len(runs) > 1:
         axes.fill_between(x, personal.min(axis=0), personal.max(axis=0), color=colour, alpha=0.15, linewidth=0)
     if cell.summaries[0]["algorithm"] != "local":
-        token = 100 * np.stack([np.interp(x, run[2], run[3]) for run in runs])
+        token = np.stack([np.interp(x, run[2], run[3]) for run in runs]).clip(*DRAWN)
         axes.plot(x, token.mean(axis=0), color=colour, linewidth=0.9, linestyle="--")
 
 

@@ -1,4 +1,4 @@
-"""Tables of comparisons, from summaries made by hand."""
+"""Tables and curves of comparisons, from runs made by hand."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from analysis.experiments import Cell, accuracy_table, as_markdown, as_text, cost_table, interval
+from analysis.experiments import Cell, accuracy_table, as_markdown, as_text, cost_table, draw_curves, interval
 
 
 def runs(root: Path, *accuracies: float, **other: Any) -> tuple[Path, ...]:
-    """Run folders with nothing but a summary."""
+    """Run folders with a summary and two visits."""
     folders = []
     for accuracy in accuracies:
         folder = root / str(len(list(root.iterdir())))
@@ -21,6 +22,7 @@ def runs(root: Path, *accuracies: float, **other: Any) -> tuple[Path, ...]:
             "algorithm": "fedavg",
             "stopped_by": "visits",
             "clients": 20,
+            "start_personal_test_acc_mean": 0.1,
             "personal_test_acc_mean": accuracy,
             "token_test_acc": accuracy - 0.1,
             "gradient_steps": 4000,
@@ -30,6 +32,8 @@ def runs(root: Path, *accuracies: float, **other: Any) -> tuple[Path, ...]:
             "host_time_s": 12.2,
         }
         (folder / "summary.json").write_text(json.dumps({**summary, **other}))
+        contacts = {"visit": [1, 2], "gradient_steps": [40, 40], "personal_test_acc_mean": [0.5, accuracy]}
+        pd.DataFrame({**contacts, "token_test_acc": [None, accuracy - 0.1]}).to_parquet(folder / "contacts.parquet")
         folders.append(folder)
     return tuple(folders)
 
@@ -90,3 +94,24 @@ def test_tables_for_terminals_and_pages() -> None:
     table = [["x", "long name"], ["a", "1"], ["  b", "2"]]
     assert as_text(table) == "x    long name\n--------------\na    1\n  b  2"
     assert as_markdown(table) == "| x | long name |\n|---|---|\n| a | 1 |\n| b | 2 |"
+
+
+def test_curves_are_means_over_seeds_against_gradients_per_client(tmp_path: Path) -> None:
+    cells = [
+        Cell("a", "local", runs(tmp_path, 0.8, algorithm="local"), 1),
+        Cell("a", "apfl", (), 2),
+        Cell("a", "fedavg", runs(tmp_path, 0.7, 0.9), 2),
+        Cell("b", "fedavg", (), 2),
+    ]
+    figure = draw_curves(cells, "gradients")
+    (panel,) = figure.axes  # nothing of b was run
+    assert (panel.get_title(), panel.get_xlabel()) == ("a", "gradient steps per client")
+    alone, personal, token = panel.lines
+    assert [line.get_linestyle() for line in (alone, personal, token)] == ["-", "-", "--"]
+    assert personal.get_color() == token.get_color() != alone.get_color()
+    x, y = (pd.Series(values) for values in personal.get_data())
+    assert (x.iloc[0], x.iloc[-1]) == (0, 4)  # 80 gradients of 20 clients
+    assert (y.iloc[0], y.iloc[-1]) == pytest.approx((0.1, 0.8))
+    assert token.get_ydata()[-1] == pytest.approx(0.7)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["local", "fedavg", "personal", "token"]

@@ -278,7 +278,7 @@ def test_a_comparison_from_file_to_tables_and_figures(
     assert main(["paper", tiny, "--columns", "rwsadmm,ditto_star", "--jobs", "1"]) == 1
     first = capfd.readouterr()
     assert first.err.count("MNIST is not on this computer yet: run `fedmule data mnist` first") == 1
-    assert '4 runs failed: learning.dataset = "mnist": MNIST' in first.err
+    assert "4 runs failed: learning.dataset" in first.err
     assert "Traceback" not in first.err
     lines = [line.split() for line in first.out.splitlines()]
     assert ["personal", "test", "accuracy,", "%", "near", "far", "mnist"] in lines
