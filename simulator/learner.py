@@ -80,7 +80,9 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any],
             shift = Shift(keys.shift, homes.count, data, streams.generator("places"))
         except DataError as error:
             raise ScenarioError(scenario.name, [Problem("learning.shift", str(error), keys.shift)]) from None
-        data = replace(data.to(device), place=homes.place.copy())
+        # PlacedData changes them in place: a data set of the user's own may be needed again as it is.
+        features, labels = data.features.to(device, copy=True), data.labels.to(device, copy=True)
+        data = replace(data, features=features, labels=labels, place=homes.place.copy())
         placed = PlacedData(data, shift, homes.place, homes.movers)
     data = data.to(device)
     model = build_model(scenario, streams, plugins, data)
