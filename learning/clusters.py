@@ -21,16 +21,16 @@ class Clusters(FedAvg):
 
     def update(self, contact: Contact) -> Update:
         clients = contact.clients
-        self._choose(clients)
+        self.cluster[clients] = chosen = self._choice(clients)
         if self.opened(contact.progress):
             return self._train_alone(clients)
         index = self._index(clients)
         before = self.models[index]
-        x, loss = descend(self, self.tokens(clients), self._batches(clients))
+        x, loss = descend(self, self.centres[self._index(chosen)], self._batches(clients))
         centres = self.centres.clone()
-        for k in np.unique(self.cluster[clients]).tolist():
-            members = self.cluster[clients] == k
-            centres[k] = mean_by_samples(self, clients[members], x[torch.from_numpy(members).to(self.device)])
+        for k in np.unique(chosen).tolist():
+            members = np.flatnonzero(chosen == k)
+            centres[k] = mean_by_samples(self, clients[members], x[self._index(members)])
         moved = float((centres - self.centres).norm())
         self.centres = centres
         self.token = centres.mean(dim=0)
@@ -38,10 +38,10 @@ class Clusters(FedAvg):
         return Update(float(loss), self.steps, moved)
 
     def tokens(self, clients: IntArray) -> Tensor:
-        return self.centres[torch.from_numpy(self.cluster[clients]).to(self.device)]
+        return self.centres[self._index(self._choice(clients))]
 
-    def _choose(self, clients: IntArray) -> None:
-        """Bring the clusters of these clients up to date."""
+    def _choice(self, clients: IntArray) -> IntArray:
+        """The clusters [S] these clients belong to now."""
         raise NotImplementedError
 
     def _first_centres(self, start: Tensor, draw: Draw) -> Tensor:
@@ -66,14 +66,18 @@ class IFCA(Clusters):
         up = whole.bytes_up + np.where(whole.bytes_up > 0, BYTES_PER_NUMBER, 0)  # which one it is
         return Exchange(k * whole.bytes_down, up, whole.flops + np.where(free, 0.0, looks))
 
-    def _choose(self, clients: IntArray) -> None:
-        for client in clients[~self.released[clients]].tolist():
+    def _choice(self, clients: IntArray) -> IntArray:
+        """Those that have the least loss; clients on their own keep what they took."""
+        choice = self.cluster[clients]
+        for i in np.flatnonzero(~self.released[clients]).tolist():
+            client = int(clients[i])
             first = int(self.data.first[client])
             rows = slice(first, first + int(self.data.train_count[client]))
             features, labels = self.data.features[rows], self.data.labels[rows]
             scores = [self.model.scores(centre, features) for centre in self.centres]
             losses = torch.stack([torch.nn.functional.cross_entropy(s, labels) for s in scores])
-            self.cluster[client] = int(losses.argmin())
+            choice[i] = int(losses.argmin())
+        return choice
 
 
 class SquadOracle(Clusters):
@@ -87,6 +91,6 @@ class SquadOracle(Clusters):
         whole = super().exchange(clients, progress)
         return Exchange(whole.bytes_down, whole.bytes_up, whole.flops, broadcast=False)
 
-    def _choose(self, clients: IntArray) -> None:
+    def _choice(self, clients: IntArray) -> IntArray:
         assert self.data.place is not None
-        self.cluster[clients] = self.data.place[clients]
+        return self.data.place[clients]

@@ -63,9 +63,10 @@ class Neighbourhood(Slack):
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)
         self.neighbours = Neighbours(data.clients)
-        self.rho: float | Tensor = settings.rho if isinstance(settings.rho, float) else 0.0
+        self.rho: float | Tensor = 0.0 if isinstance(settings.rho, str) else settings.rho
         self._trials = np.full((data.clients, len(MIXTURES)), np.nan)  # each client's last losses of the mixtures
         self._spread: dict[int, Tensor] = {}  # each client's last (noise, distance) of c̄_i, per layer
+        self._spreads = torch.zeros(2, len(layers(model)), dtype=torch.float64, device=self.device)  # their sum
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         """One token each; two and a few numbers where a client tries the mixtures."""
@@ -122,7 +123,8 @@ class Neighbourhood(Slack):
 
     def _try(self, clients: IntArray) -> None:
         """Clients at their first visits try mixtures made without them on their own data; one ρ is best for all."""
-        for client in clients[self.participations[clients] < TRIALS].tolist():
+        trying = clients[self.participations[clients] < TRIALS]
+        for client in trying.tolist():
             near = self._mean_near(client, without=True)
             if near is None:
                 continue
@@ -134,15 +136,16 @@ class Neighbourhood(Slack):
                 float(torch.nn.functional.cross_entropy(self.model.scores(y + rho * (near - y), features), labels))
                 for rho in MIXTURES.tolist()
             ]
-        tried = self._trials[~np.isnan(self._trials[:, 0])]
-        if len(tried):
-            self.rho = choose_rho(tried)
+        if len(trying):
+            tried = self._trials[~np.isnan(self._trials[:, 0])]
+            self.rho = choose_rho(tried) if len(tried) else self.rho
 
     def _token_without(self, client: int) -> Tensor:
         """The mean of the contributions of all others seen."""
-        if not self.seen[client] or self.seen_count == 1:
+        count = self.seen_count if self.settings.growing_mean else self.data.clients
+        if not self.seen[client] or count == 1:
             return self.token
-        return self.token + (self.token - self.contributions[client]) / (self.seen_count - 1)
+        return self.token + (self.token - self.contributions[client]) / (count - 1)
 
     def _measure(self, clients: IntArray) -> None:
         """Empirical Bayes: ρ = 1 − noise of c̄_i / its squared distance from y, pooled over clients, per layer."""
@@ -156,11 +159,13 @@ class Neighbourhood(Slack):
             mean = self._weighted(index, share)
             apart = (self.contributions[self._index(index)] - mean).square()
             noise = self._number(share) @ apart / max(count - 1, 1e-9)
-            both = torch.stack([noise, (mean - self.token).square()])
-            self._spread[client] = torch.stack([part.sum(dim=1) for part in both.split(sizes, dim=1)], dim=1)
+            both = torch.stack([noise, (mean - self.token).square()]).double()
+            spread = torch.stack([part.sum(dim=1) for part in both.split(sizes, dim=1)], dim=1)
+            self._spreads += spread - self._spread.get(client, 0.0)
+            self._spread[client] = spread
         if self._spread:
-            noise, distance = torch.stack(list(self._spread.values())).sum(dim=0)
-            rho = (1 - noise / distance.clamp(min=1e-30)).clamp(0, 1)
+            noise, distance = self._spreads
+            rho = (1 - noise / distance.clamp(min=1e-30)).clamp(0, 1).to(self.token)
             self.rho = torch.cat([r.expand(size) for r, size in zip(rho, sizes, strict=True)])
 
 

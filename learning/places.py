@@ -33,8 +33,9 @@ def rotated(features: Tensor, shape: tuple[int, ...], degrees: float) -> Tensor:
     """Images [N,f] of this shape turned counter-clockwise about their middle; what comes in from outside is 0."""
     if degrees % 360 == 0:
         return features
-    turn = math.radians(degrees)
-    matrix = torch.tensor([[math.cos(turn), -math.sin(turn), 0.0], [math.sin(turn), math.cos(turn), 0.0]])
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    aspect = shape[1] / shape[2]  # the grid goes from −1 to 1 along both sides, however long they are
+    matrix = torch.tensor([[cos, -sin * aspect, 0.0], [sin / aspect, cos, 0.0]])
     images = features.reshape(-1, *shape)
     grid = torch.nn.functional.affine_grid(matrix[None], [1, *shape], align_corners=False).to(features)
     parts = [

@@ -124,7 +124,9 @@ def _placed(scenario: Scenario, streams: Streams, homes: Homes, data: ClientData
     keys = scenario.learning
     with _explained(scenario, "learning.shift", keys.shift):
         shift = Shift(keys.shift, homes.count, data, streams.generator("places"))
-    return PlacedData(replace(data, place=homes.place.copy()), shift, homes.place, homes.movers)
+    # They are changed in place: a data set of the user's own may be needed again as it is.
+    own = replace(data, features=data.features.clone(), labels=data.labels.clone(), place=homes.place.copy())
+    return PlacedData(own, shift, homes.place, homes.movers)
 
 
 def _state_copies(key: str, part: Any, kinds: dict[str, Any], plugins: dict[str, Any]) -> int:

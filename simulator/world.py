@@ -144,7 +144,8 @@ def _groups(xy: NDArray[np.float64], count: int, generator: np.random.Generator)
     """Groups [n] of places that lie together, at most `count` of them, numbered from 0 without gaps."""
     from scipy.cluster.vq import kmeans2
 
-    _, group = kmeans2(xy, min(count, len(xy)), minit="++", rng=generator)
+    distinct = len(np.unique(xy, axis=0))
+    _, group = kmeans2(xy, min(count, distinct), minit="++", rng=generator)
     return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 

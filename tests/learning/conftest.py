@@ -13,11 +13,13 @@ import torch
 
 from learning.algorithm import Algorithm, Contact, Settings
 from learning.apfl import APFL
+from learning.clusters import IFCA, SquadOracle
 from learning.data import ClientData
 from learning.ditto import Ditto
 from learning.fedavg import FedAvg
 from learning.local import Local
 from learning.mlr import MLR
+from learning.neighbourhood import Neighbourhood, Neighbours
 from learning.partition import by_column, split
 from learning.per_fedavg import PerFedAvg
 from learning.pfedme import PFedMe
@@ -30,6 +32,7 @@ from simulator.streams import Streams
 KINDS = {
     **{"slack": Slack, "derived": Derived, "printed": Printed, "fedavg": FedAvg, "walkman": Walkman},
     **{"ditto": Ditto, "apfl": APFL, "pfedme": PFedMe, "per_fedavg": PerFedAvg},
+    **{"neighbourhood": Neighbourhood, "ifca": IFCA, "squad_oracle": SquadOracle},
 }
 
 
@@ -160,7 +163,8 @@ def contacts() -> Callable[..., list[Contact]]:
             size = int(generator.integers(1, min(most, clients) + 1))
             who = np.sort(generator.choice(clients, size, replace=False))
             near = size + int(generator.integers(0, 4))
-            made.append(Contact(who, near, visit / visits if progress is None else progress))
+            visited = int(who[visit % size])
+            made.append(Contact(who, near, visit / visits if progress is None else progress, visited, who))
         return made
 
     return make
@@ -272,6 +276,8 @@ def state() -> Callable[[Algorithm], dict[str, Any]]:
                 found[name] = value
             elif isinstance(value, Algorithm):
                 found |= {f"{name}.{key}": part for key, part in copy(value).items()}
+            elif isinstance(value, Neighbours):
+                found[name] = repr(vars(value))
         return found
 
     return copy

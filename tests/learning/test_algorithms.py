@@ -8,10 +8,14 @@ import torch
 
 from learning.data import ClientData
 
-KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"]
+KINDS = [
+    *("slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"),
+    *("neighbourhood", "ifca"),
+]
+TRY_OUT = ("neighbourhood", "ifca")  # clients get several models to try, which weighs more
 PER_CLIENT = (
     *("models", "duals", "contributions", "participations", "last_step_sq", "seen", "released"),
-    *("own", "alpha"),
+    *("own", "alpha", "cluster", "_trials"),
 )
 
 
@@ -100,7 +104,7 @@ def test_the_length_of_a_clients_last_step(problem, contacts, kind):
     assert (expected > 0).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in TRY_OUT])
 def test_weight_of_an_exchange(problem, kind):
     small = problem(features=5)
     algorithm = small.build(kind, local_steps=4, batch_size=10)
@@ -147,7 +151,7 @@ class Counting:
         return self.model.descend(x, data, batches, eta, pull)
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if k != "local"])
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("local", *TRY_OUT)])
 @pytest.mark.parametrize("progress", [0.1, 0.9])
 @pytest.mark.parametrize(
     "keys",
@@ -174,14 +178,17 @@ def test_the_clients_have_no_order(problem, contacts, kind, keys):
     first = np.concatenate([[0], np.cumsum(np.diff(data.first)[order])])
     shuffled = ClientData(data.features[rows], data.labels[rows], data.classes, first, data.train_count[order])
 
-    def draw(clients, counts, k):
-        return small.draw(order[clients], counts, k)
+    def draw(ids, counts, k):
+        client = (counts >= 0).all()  # others are no clients' numbers
+        return small.draw(order[ids] if client else ids, counts, k)
 
     keys = {"local_steps": 3, "beta": 5.0, "kappa": 0.1, "open_at": 0.6, **keys}
     one, other = small.build(kind, **keys), replace(small, data=shuffled, draw=draw).build(kind, **keys)
     for meeting in contacts(7, 15):
         one.update(meeting)
-        other.update(replace(meeting, clients=np.sort(np.argsort(order)[meeting.clients])))
+        new = np.argsort(order)
+        who = np.sort(new[meeting.clients])
+        other.update(replace(meeting, clients=who, near=who, visited=int(new[meeting.visited])))
     np.testing.assert_allclose(other.models.numpy(), one.models.numpy()[order], rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(other.token.numpy(), one.token.numpy(), rtol=1e-9, atol=1e-11)
     if kind != "printed":

@@ -1,0 +1,537 @@
+"""A token for each neighbourhood: weights and tokens against plain computations, its limits, and who decides on ρ."""
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from learning.algorithm import Contact, Settings
+from learning.data import ClientData
+from learning.neighbourhood import DECAY, Neighbourhood, Neighbours
+
+STATE = ("models", "token", "duals", "contributions", "last_step_sq")
+
+
+def meeting(visited, near, clients=None, progress=0.0):
+    """The mule came to a client; those delivered are all in range unless told."""
+    near = np.array(sorted({visited, *near}))
+    who = near if clients is None else np.array(sorted(clients))
+    return Contact(who, len(near), progress, visited, near)
+
+
+def meetings(clients, visits, seed=0, progress=0.0):
+    """Random visits at which some are in range and some of those are delivered."""
+    generator = np.random.default_rng(seed)
+    made = []
+    for _ in range(visits):
+        visited = int(generator.integers(clients))
+        near = {visited, *generator.choice(clients, 3, replace=False).tolist()}
+        delivered = [j for j in near if j == visited or generator.random() < 0.7]
+        made.append(meeting(visited, near, delivered, progress))
+    return made
+
+
+# --- who is whose neighbour --------------------------------------------------------------------------------
+
+
+def plain_weight(visits, i, j):
+    """((N_ij + N_ji)/(T_i + T_j + ½))² from a list of (visited, those in range)."""
+    if i == j:
+        return 1.0
+
+    def count(of, with_):
+        """T of one, or N with another: 1 for the last visit, 0.8 for the one before …"""
+        at = [near for visited, near in reversed(visits) if visited == of]
+        return sum(0.8**age for age, near in enumerate(at) if with_ is None or with_ in near)
+
+    return ((count(i, j) + count(j, i)) / (count(i, None) + count(j, None) + 0.5)) ** 2
+
+
+histories = st.lists(st.tuples(st.integers(0, 5), st.sets(st.integers(0, 5))), max_size=25)
+
+
+@settings(max_examples=80)
+@given(histories)
+def test_weights_are_those_of_the_visits(visits):
+    assert DECAY == 0.8
+    neighbours = Neighbours(6)
+    for visited, near in visits:
+        neighbours.visit(visited, near)
+    found = np.zeros((6, 6))
+    for i in range(6):
+        index, weights = neighbours.weights(i)
+        assert index[-1] == i
+        assert index[:-1].tolist() == sorted(set(index[:-1].tolist()) - {i})
+        found[i, index] = weights
+    expected = [[plain_weight(visits, i, j) for j in range(6)] for i in range(6)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_array_equal(found, found.T)
+    assert (np.diag(found) == 1).all()
+    assert (found <= 1).all()
+
+
+def test_those_never_met_have_no_weight():
+    neighbours = Neighbours(4)
+    neighbours.visit(0, [0, 1])
+    assert neighbours.weights(3)[0].tolist() == [3]
+    assert neighbours.weights(0)[0].tolist() == [1, 0]
+    assert neighbours.weights(1)[0].tolist() == [0, 1]
+
+
+def remembered(neighbours):
+    return sum(len(row) for row in [*neighbours._near, *neighbours._near_to])
+
+
+def test_memory_does_not_grow_while_neighbours_change():
+    neighbours, generator = Neighbours(1000), np.random.default_rng(0)
+    sizes = []
+    for visit in range(2000):
+        neighbours.visit(visit % 10, generator.integers(0, 1000, 5))
+        sizes.append(remembered(neighbours))
+    assert max(sizes[1000:]) <= 1.05 * max(sizes[500:1000])
+    assert sizes[-1] <= 2 * 10 * 5 * 32  # 0.8³¹ < 0.001: nothing older than 31 visits of each of ten clients
+    assert sizes[-1] > 1000
+
+
+def test_old_neighbours_are_forgotten_on_both_sides():
+    neighbours = Neighbours(3)
+    neighbours.visit(0, [1])
+    for _ in range(40):
+        neighbours.visit(0, [2])
+    assert neighbours.weights(0)[0].tolist() == [2, 0]
+    assert neighbours.weights(1)[0].tolist() == [1]
+    assert remembered(neighbours) == 2
+
+
+# --- tokens ------------------------------------------------------------------------------------------------
+
+
+def plain_token(i, rho, visits, c, y):
+    """ρ c̄_i + (1 − ρ) y with the contributions c {client: [d]} of those seen."""
+    weights = {j: plain_weight(visits, i, j) for j in c}
+    total = sum(weights.values())
+    if total == 0:
+        return y
+    return rho * sum(w * c[j] for j, w in weights.items()) / total + (1 - rho) * y
+
+
+@pytest.mark.parametrize("rho", [0.3, 1.0, 1])
+@pytest.mark.parametrize("eps", [0.0, 0.02])
+def test_runs_follow_the_equations(problem, plain, rho, eps):
+    """Clients one at a time in numpy, each held to its own token."""
+    small = problem()
+    keys = {"rho": rho, "eps": eps, "local_steps": 3, "batch_size": 6, "beta": 0.7, "kappa": 0.4, "open_at": 9.0}
+    algorithm, replay = small.build("neighbourhood", **keys), plain.Replay(small.build("slack", **keys))
+    eta, beta, kappa = 0.1, 0.7, 0.4
+    y, x, lam, c, visits = small.start.numpy(), {}, {}, {}, []
+    for contact in meetings(7, 30):
+        visits.append((contact.visited, set(contact.near.tolist())))
+        new = {}
+        for i, batches in zip(contact.clients.tolist(), replay.batches(contact.clients), strict=True):
+            mine = plain_token(i, rho, visits, c, y)
+            at, dual = mine + np.clip(x.get(i, mine) - mine, -eps, eps), lam.get(i, np.zeros_like(y))
+            for rows in batches:
+                at = at - eta * replay.gradient(at, rows)
+                q = at - mine + dual / beta
+                at = at - eta * beta / (1 + eta * beta) * (q - np.clip(q, -eps, eps))
+            s = np.clip(at - mine + dual / beta, -eps, eps)
+            x[i], lam[i] = at, dual + kappa * beta * (at - mine - s)
+            new[i] = at - s + lam[i] / beta
+        c |= new
+        y = np.mean(list(c.values()), axis=0)
+        algorithm.update(contact)
+        np.testing.assert_allclose(algorithm.token.numpy(), y, atol=1e-10)
+        tokens = algorithm.tokens(np.arange(7)).numpy()
+        np.testing.assert_allclose(tokens, [plain_token(i, rho, visits, c, y) for i in range(7)], atol=1e-10)
+        for i in contact.clients:
+            np.testing.assert_allclose(algorithm.models[i].numpy(), x[i], atol=1e-10)
+            np.testing.assert_allclose(algorithm.duals[i].numpy(), lam[i], atol=1e-10)
+    assert len(x) == 7
+    assert np.abs(tokens - y).max() > 0.01
+
+
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("keys", [{}, {"eps": 0.02}, {"growing_mean": False}, {"token_pace": 0.3}])
+def test_no_share_of_the_neighbourhood_is_the_global_token_bit_for_bit(problem, contacts, double, keys):
+    small = problem(double=double)
+    own, one = small.build("neighbourhood", rho=0.0, **keys), small.build("slack", **keys)
+    for contact in contacts(7, 25):  # through the opening
+        assert own.update(contact) == one.update(contact)
+        assert own.constraint(contact.progress) == one.constraint(contact.progress)
+    for name in STATE:
+        assert torch.equal(getattr(own, name), getattr(one, name)), name
+    assert len(own.neighbours.weights(0)[0]) > 1
+    assert not torch.equal(own.models[0], own.models[1])
+
+
+@pytest.mark.parametrize("rho", ["cv", "eb", 0.7])
+def test_the_global_token_stays_the_mean_of_the_clients_seen(problem, rho):
+    algorithm = problem().build("neighbourhood", rho=rho, open_at=9.0)
+    for contact in meetings(7, 25):
+        algorithm.update(contact)
+        mean = algorithm.contributions[torch.from_numpy(algorithm.seen)].mean(dim=0)
+        torch.testing.assert_close(algorithm.token, mean, rtol=1e-10, atol=1e-12)
+    assert algorithm.seen.all()
+
+
+def test_where_nobody_near_was_seen_the_token_is_the_global_one(problem):
+    algorithm = problem().build("neighbourhood", rho=1.0)
+    algorithm.update(meeting(0, [1]))
+    tokens = algorithm.tokens(np.array([0, 5]))
+    assert torch.equal(tokens[1], algorithm.token)
+    assert not torch.equal(tokens[0], algorithm.token)
+
+
+def test_a_newcomer_is_given_its_neighbours_token_at_once(problem):
+    """A client met for the first time starts from what those in range contributed."""
+    algorithm = problem().build("neighbourhood", rho=1.0, step_size=1e-9, local_steps=1)
+    algorithm.update(meeting(0, [0, 1]))
+    algorithm.update(meeting(5, [5]))
+    algorithm.contributions[:2] += 3.0
+    algorithm.update(meeting(6, [0, 1], clients=[6]))
+    torch.testing.assert_close(algorithm.models[6], algorithm.contributions[:2].mean(dim=0), atol=1e-6, rtol=0)
+
+
+# --- what it minimises -------------------------------------------------------------------------------------
+
+
+class Fixed:
+    """Neighbourhoods that are known and equal inside."""
+
+    def __init__(self, group):
+        self.group = np.array(group)
+
+    def visit(self, client, near):
+        pass
+
+    def weights(self, client):
+        index = np.flatnonzero(self.group == self.group[client])
+        return index, np.ones(len(index))
+
+
+def twice(quadratic):
+    """The three clients, and three more with other targets; also their curvatures and minimisers."""
+    data = quadratic.data
+    targets = torch.cat([data.labels, 2.0 - 1.5 * data.labels.flip(0)])
+    first = np.concatenate([data.first[:-1], data.first[-1] + data.first])
+    features, counts = data.features.repeat(2, 1), np.tile(data.train_count, 2)
+    curvature = np.tile(quadratic.curvature, (2, 1, 1))
+    least = []
+    for h, at, n in zip(curvature, first[:-1], counts, strict=True):
+        a, t = features[at : at + n].numpy(), targets[at : at + n].numpy()
+        least.append(np.linalg.solve(h, a.T @ t / n))
+    return replace(quadratic, data=ClientData(features, targets, 2, first, counts)), curvature, np.array(least)
+
+
+@pytest.mark.parametrize("rho", [1.0, 0.4])
+def test_converged_tokens_solve_the_problem_they_are_made_for(quadratic, rho):
+    """min Σ f_i(y_s) + (τβ/2) Σ_s |y_s − ȳ|² over neighbourhoods s of m clients, with ρ = m/(m + τ)."""
+    small, curvature, least = twice(quadratic)
+    group, beta, size = np.array([0, 1, 1, 0, 0, 1]), 1.5, 3
+    tau = 3 * (1 - rho) / rho
+    pull = tau * beta * (np.eye(2) - 1 / 2)
+    hessian, right = np.kron(pull, np.eye(size)), np.zeros(2 * size)
+    for i, s in enumerate(group):
+        block = slice(s * size, (s + 1) * size)
+        hessian[block, block] += curvature[i]
+        right[block] += curvature[i] @ least[i]
+    expected = np.linalg.solve(hessian, right).reshape(2, size)
+
+    keys = {"rho": rho, "beta": beta, "kappa": 1.0, "batch_size": 16, "local_steps": 8, "step_size": 0.2}
+    algorithm = small.build("neighbourhood", open_at=9.0, **keys)
+    algorithm.neighbours = Fixed(group)
+    for visit in range(160):
+        algorithm.update(Contact(np.flatnonzero(group == visit % 2), 3, 0.0, visit % 2, np.arange(0)))
+    np.testing.assert_allclose(algorithm.tokens(np.arange(6)).numpy(), expected[group], atol=1e-6)
+    np.testing.assert_allclose(algorithm.models.numpy(), expected[group], atol=1e-6)
+    assert np.abs(expected[0] - expected[1]).max() > 0.1
+    if rho == 1.0:  # each neighbourhood on its own
+        own = [np.linalg.solve(curvature[group == s].sum(axis=0), right.reshape(2, size)[s]) for s in (0, 1)]
+        np.testing.assert_allclose(expected, own, atol=1e-10)
+
+
+def test_learnt_neighbourhoods_come_near_that(quadratic):
+    """ρ = 1, pairs that are always in range of each other: their tokens nearly meet at the pair's minimiser."""
+    small, curvature, least = twice(quadratic)
+    group = np.array([0, 0, 1, 1, 2, 2])
+    keys = {"rho": 1.0, "kappa": 1.0, "batch_size": 16, "local_steps": 8, "step_size": 0.2}
+    algorithm = small.build("neighbourhood", open_at=9.0, **keys)
+    for visit in range(120):
+        algorithm.update(meeting(visit % 6, np.flatnonzero(group == group[visit % 6]).tolist()))
+    for s in range(3):
+        a, b = np.flatnonzero(group == s)
+        best = np.linalg.solve(curvature[a] + curvature[b], curvature[a] @ least[a] + curvature[b] @ least[b])
+        apart = np.abs(least[a] - least[b]).max()
+        assert np.abs(algorithm.tokens(np.array([a, b])).numpy() - best).max() < 0.15 * apart
+
+
+# --- how much the neighbourhood counts ---------------------------------------------------------------------
+
+
+class Watched:
+    """A model that notes the parameters it is asked to score with."""
+
+    def __init__(self, model):
+        self.model, self.tried = model, []
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def scores(self, x, features):
+        self.tried.append((x.clone(), len(features)))
+        return self.model.scores(x, features)
+
+
+@pytest.mark.parametrize("growing_mean", [True, False])
+def test_clients_try_mixtures_they_had_no_part_in(problem, growing_mean):
+    small = problem()
+    algorithm = small.build("neighbourhood", growing_mean=growing_mean, open_at=9.0)
+    algorithm.model = watched = Watched(small.model)
+    for clients in ([0, 1], [2, 3], [5]):
+        algorithm.update(meeting(clients[0], clients))
+    for number in (1, 0):  # 1 for the second time: it is without its first contribution
+        watched.tried.clear()
+        c, seen = algorithm.contributions.clone(), algorithm.seen.copy()
+        algorithm.update(meeting(number, [2, 3], clients=[number]))
+        counts = seen if growing_mean else np.ones(7, dtype=bool)
+        others = counts & (np.arange(7) != number)
+        index, weights = algorithm.neighbours.weights(number)
+        near = [(j, w) for j, w in zip(index, weights, strict=True) if j != number and seen[j]]
+        mean = sum(w * c[j] for j, w in near) / sum(w for _, w in near)
+        tried = [x for x, _ in watched.tried]
+        torch.testing.assert_close(tried[0], c[torch.from_numpy(others)].mean(dim=0), rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(tried[-1], mean, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(tried[2], (tried[0] + tried[-1]) / 2, rtol=1e-10, atol=1e-12)
+        assert {n for _, n in watched.tried} == {small.data.train_count[number]}  # on training data only
+        assert len(near) >= 2
+
+
+def test_clients_try_at_their_first_two_visits_only(problem):
+    small = problem()
+    algorithm = small.build("neighbourhood", open_at=9.0)
+    algorithm.model = watched = Watched(small.model)
+    algorithm.update(meeting(3, [3]))
+    asked = []
+    for _ in range(4):
+        watched.tried.clear()
+        algorithm.update(meeting(3, [3, 4], clients=[4]))
+        asked.append(len(watched.tried))
+    assert asked == [5, 5, 0, 0]
+
+
+def with_tasks(small, task, seed):
+    """The problem with labels by a linear rule for each task [n]."""
+    rules = torch.from_numpy(np.random.default_rng(seed).normal(size=(task.max() + 1, 8, small.data.classes))).float()
+    owner = torch.from_numpy(np.repeat(task, np.diff(small.data.first)))
+    labels = torch.einsum("nf,nfc->nc", small.data.features, rules[owner]).argmax(dim=1)
+    return replace(small, data=replace(small.data, labels=labels))
+
+
+def walked(shared, task, group, seed, visits, **keys):
+    """An algorithm after random visits, with those of the same group in range."""
+    small = with_tasks(shared(clients=len(group), seed=seed, samples=16), task, seed)
+    algorithm = small.build("neighbourhood", open_at=9.0, **{"rho": "cv", **keys})
+    generator = np.random.default_rng(seed)
+    for visited in generator.integers(0, len(group), visits):
+        near = np.flatnonzero(group == group[visited]).tolist()
+        algorithm.update(meeting(int(visited), near, clients=None if keys.get("rho") != "eb" else [visited]))
+    return algorithm
+
+
+def groups(seed, clients=24, count=6):
+    return np.random.default_rng(seed).permutation(np.arange(clients) % count)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_trials_choose_the_neighbourhood_where_it_shares_a_task(shared, seed):
+    group = groups(seed)
+    own, one = (walked(shared, group, group, seed, 30, rho=rho) for rho in ("cv", 0.0))
+    assert own.rho >= 0.75
+    accuracy = [right(x) for x in (own, one)]
+    assert accuracy[0] > accuracy[1] + 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_trials_choose_the_global_token_where_all_share_a_task(shared, seed):
+    group = groups(seed)
+    assert walked(shared, 0 * group, group, seed, 30).rho <= 0.1
+
+
+def right(algorithm):
+    """Mean accuracy of the clients' tokens on their test data."""
+    data, found = algorithm.data, []
+    for client, x in enumerate(algorithm.tokens(np.arange(data.clients))):
+        rows = slice(data.test_first[client], data.first[client + 1])
+        found.append(
+            float((algorithm.model.scores(x, data.features[rows]).argmax(1) == data.labels[rows]).float().mean())
+        )
+    return np.mean(found)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_spread_of_contributions_says_the_same(shared, seed):
+    group = groups(seed)
+    assert float(walked(shared, group, group, seed, 100, rho="eb").rho.mean()) > 0.75
+    assert float(walked(shared, 0 * group, group, seed, 100, rho="eb").rho.mean()) < 0.1
+
+
+class Layers:
+    layers, parameters = {"places differ": 300, "noise": 200}, 500
+
+
+def test_the_spread_is_judged_layer_by_layer():
+    """In the first layer neighbourhoods differ twice as much as clients, in the second they do not."""
+    n, group, generator = 60, np.repeat(np.arange(12), 5), np.random.default_rng(0)
+    data = ClientData(torch.zeros(0, 1), torch.zeros(0).long(), 2, np.zeros(n + 1, int), np.zeros(n, int))
+    algorithm = Neighbourhood(data, Layers, Settings(rho="eb"), torch.zeros(500, dtype=torch.float64), None)
+    algorithm.neighbours = Fixed(group)
+    c = generator.normal(size=(n, 500))
+    c[:, :300] += 2.0 * generator.normal(size=(12, 300))[group]
+    everyone = np.arange(n)
+    algorithm._move_token(everyone, torch.from_numpy(everyone), torch.from_numpy(c))
+    algorithm.contributions = torch.from_numpy(c)
+    for part in (everyone[:30], everyone[20:], everyone):  # measuring again replaces what was measured
+        algorithm._measure(part)
+    rho = algorithm.rho.numpy()
+    means = c.reshape(12, 5, 500).mean(axis=1)
+    noise = c.reshape(12, 5, 500).var(axis=1, ddof=1) / 5
+    apart = (means - c.mean(axis=0)) ** 2
+    expected = 1 - noise[:, :300].sum() / apart[:, :300].sum()
+    np.testing.assert_allclose(rho[:300], expected, rtol=1e-9)
+    assert expected == pytest.approx(1 - 0.2 / (4 + 0.2), abs=0.02)
+    assert rho[300:].max() == rho[300:].min()
+    assert rho[300:].max() < 0.05
+    near, y = torch.from_numpy(means[0]), algorithm.token
+    torch.testing.assert_close(algorithm.tokens(np.array([0]))[0], y + torch.from_numpy(rho) * (near - y))
+
+
+# --- what an exchange weighs -------------------------------------------------------------------------------
+
+
+def test_weight_of_an_exchange_with_trials(problem):
+    small = problem()
+    algorithm, slack = small.build("neighbourhood", open_at=0.5), small.build("slack", open_at=0.5)
+    who, whole = np.array([1, 4, 6]), 4 * 18
+    for visits in range(4):
+        exchange, plainly = algorithm.exchange(who, 0.4), slack.exchange(who, 0.4)
+        trying = np.array([visits < 2, visits < 2, True])
+        assert exchange.bytes_down.tolist() == [whole * (2 if t else 1) for t in trying]
+        assert exchange.bytes_up.tolist() == [whole + (20 if t else 0) for t in trying]
+        more = trying * 5 * small.model.flops(1) / 3 * small.data.train_count[who]
+        np.testing.assert_allclose(exchange.flops, plainly.flops + more, rtol=1e-12)
+        assert not exchange.broadcast
+        algorithm.update(meeting(1, who.tolist(), clients=[1, 4], progress=0.4))
+    for released in ([1], [1, 4], [1, 4, 6]):
+        for each in (algorithm, slack):
+            each.update(meeting(released[-1], who.tolist(), clients=released[-1:], progress=0.6))
+        exchange, plainly = algorithm.exchange(who, 0.6), slack.exchange(who, 0.6)
+        np.testing.assert_array_equal(exchange.bytes_down, plainly.bytes_down)
+        np.testing.assert_array_equal(exchange.bytes_up, plainly.bytes_up)
+        np.testing.assert_array_equal(exchange.flops, plainly.flops)
+        assert not exchange.broadcast
+    assert exchange.bytes_down.sum() == 0
+
+
+@pytest.mark.parametrize("rho", ["eb", 0.5])
+def test_without_trials_an_exchange_weighs_one_model_each_way(problem, rho):
+    small = problem()
+    exchange = small.build("neighbourhood", rho=rho).exchange(np.array([0, 2]), 0.1)
+    assert exchange.bytes_down.tolist() == exchange.bytes_up.tolist() == [4 * 18] * 2
+    np.testing.assert_array_equal(exchange.flops, small.build("slack").exchange(np.array([0, 2]), 0.1).flops)
+    assert not exchange.broadcast
+
+
+def test_after_the_opening_clients_start_from_their_own_tokens(problem):
+    algorithm = problem().build("neighbourhood", rho=0.8, open_at=0.5, step_size=1e-9, local_steps=1)
+    for contact in meetings(7, 20, progress=0.4):
+        algorithm.update(contact)
+    frozen = {name: getattr(algorithm, name).clone() for name in ("token", "contributions", "duals")}
+    algorithm.contributions += torch.randn(algorithm.contributions.shape, generator=torch.manual_seed(1)).double()
+    frozen["contributions"] = algorithm.contributions.clone()
+    for client in (2, 5):
+        algorithm.neighbours = Fixed([0, 0, 1, 1, 0, 0, 1])
+        tokens = algorithm.tokens(np.array([client]))
+        algorithm.update(meeting(client, [client], progress=0.6))
+        torch.testing.assert_close(algorithm.models[client], tokens[0], atol=1e-6, rtol=0)
+    assert all(torch.equal(getattr(algorithm, name), was) for name, was in frozen.items())
+
+
+# --- cost, devices, order ----------------------------------------------------------------------------------
+
+
+class Elements(TorchDispatchMode):
+    """Counts the elements of all tensors that are made; views and changes in place make none."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        given = {t.untyped_storage().data_ptr() for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+        made = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
+        self.count += sum(t.numel() for t in made if t.untyped_storage().data_ptr() not in given)
+        return out
+
+
+@pytest.mark.parametrize("rho", ["cv", "eb", 0.5])
+def test_the_cost_of_a_contact_does_not_grow_with_the_number_of_clients(shared, rho):
+    """Neither with those there are, nor with those seen elsewhere."""
+    small, costs = shared(clients=300, samples=6), []
+    history = meetings(20, 60)
+    elsewhere = [meeting(k, range(k, k + 20)) for k in range(20, 300, 20)]
+    for clients, contacts in ((300, history), (60_000, 2 * elsewhere + history)):
+        first = np.append(small.data.first, np.full(clients - 300, small.data.first[-1]))
+        counts = np.append(small.data.train_count, np.zeros(clients - 300, dtype=np.int64))
+        data = replace(small.data, first=first, train_count=counts)
+        algorithm = replace(small, data=data).build("neighbourhood", rho=rho, open_at=9.0, local_steps=1)
+        for contact in contacts:
+            algorithm.update(contact)
+        assert algorithm.participations[:20].min() >= 2
+        with Elements():
+            algorithm.update(history[-1])  # whatever is made once only
+        tracemalloc.start()
+        with Elements() as elements:
+            algorithm.update(history[-1])
+        costs.append((elements.count, tracemalloc.get_traced_memory()[1]))
+        tracemalloc.stop()
+    assert costs[0][0] == costs[1][0] > 100
+    assert abs(costs[1][1] - costs[0][1]) < 20_000  # bytes; a flag for each client would be 60,000
+
+
+@pytest.mark.parametrize("rho", ["cv", "eb", 0.5])
+def test_tokens_are_made_where_the_numbers_are(problem, monkeypatch, rho):
+    meta = torch.device("meta")
+    here = problem(double=False)
+    there = replace(here, data=here.data.to(meta), start=here.start.to(meta))
+    algorithm = there.build("neighbourhood", rho=rho)
+    monkeypatch.setattr(torch.Tensor, "__float__", lambda self: 0.0)
+    for contact in [*meetings(7, 5), *meetings(7, 2, progress=0.9)]:
+        algorithm.exchange(contact.clients, contact.progress)
+        algorithm.update(contact)
+    assert algorithm.tokens(np.arange(7)).device == meta
+    assert not isinstance(algorithm.rho, torch.Tensor) or algorithm.rho.device == meta
+
+
+@pytest.mark.parametrize("rho", ["eb", 0.5])
+def test_the_clients_have_no_order(problem, rho):
+    small, order = problem(), np.random.default_rng(2).permutation(7)  # new client j is old client order[j]
+    data, new = small.data, np.argsort(order)
+    rows = np.concatenate([np.arange(data.first[i], data.first[i + 1]) for i in order])
+    first = np.concatenate([[0], np.cumsum(np.diff(data.first)[order])])
+    shuffled = ClientData(data.features[rows], data.labels[rows], data.classes, first, data.train_count[order])
+    other = replace(small, data=shuffled, draw=lambda ids, counts, k: small.draw(order[ids], counts, k))
+    one, other = (each.build("neighbourhood", rho=rho, open_at=9.0) for each in (small, other))
+    for contact in meetings(7, 20):
+        one.update(contact)
+        other.update(meeting(int(new[contact.visited]), new[contact.near].tolist(), new[contact.clients].tolist()))
+    everyone = np.arange(7)
+    np.testing.assert_allclose(other.models.numpy(), one.models.numpy()[order], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(other.tokens(everyone).numpy(), one.tokens(order).numpy(), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(other.token.numpy(), one.token.numpy(), rtol=1e-8, atol=1e-10)

@@ -1,0 +1,196 @@
+"""Data that follow places."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+
+from learning.data import ClientData
+from learning.errors import DataError
+from learning.partition import by_column, by_dirichlet, by_labels, evenly
+from learning.places import PlacedData, Shift, rotated, share_within
+from learning.samples import Samples
+
+SHAPES = [(1, 8, 8), (1, 7, 7), (3, 9, 9), (1, 6, 10), (2, 11, 5)]
+
+
+def images(shape, count=3):
+    pixels = np.random.default_rng(0).random((count, *shape)).astype(np.float32)
+    return pixels, torch.from_numpy(pixels.reshape(count, -1))
+
+
+# --- turned images -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [s for s in SHAPES if s[1] == s[2]])
+@pytest.mark.parametrize("quarters", [-1, 1, 2, 3, 5])
+def test_quarter_turns_are_exact_and_counter_clockwise(shape, quarters):
+    pixels, features = images(shape)
+    expected = np.rot90(pixels, quarters, axes=(2, 3))
+    np.testing.assert_allclose(
+        rotated(features, shape, 90 * quarters).numpy().reshape(pixels.shape), expected, atol=1e-6
+    )
+    np.testing.assert_allclose(ndimage.rotate(pixels, 90 * quarters, axes=(3, 2)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("degrees", [45, 30, 90, 180, -120, 200])
+def test_other_turns_are_those_of_scipy(shape, degrees):
+    pixels, features = images(shape)
+    keys = {"axes": (3, 2), "reshape": False, "order": 1, "mode": "grid-constant"}
+    expected = ndimage.rotate(pixels, degrees, **keys)
+    found = rotated(features, shape, degrees)
+    assert found.shape == features.shape
+    np.testing.assert_allclose(found.numpy().reshape(pixels.shape), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("degrees", [0, 360, -720])
+def test_no_turn_changes_nothing(degrees):
+    _, features = images((3, 9, 9))
+    assert torch.equal(rotated(features, (3, 9, 9), degrees), features)
+
+
+def test_many_images_are_turned_like_one():
+    _, features = images((1, 4, 4), 4100)  # more than are turned at once
+    each = torch.cat([rotated(features[[i]], (1, 4, 4), 50) for i in (0, 4095, 4096, 4099)])
+    assert torch.equal(rotated(features, (1, 4, 4), 50)[[0, 4095, 4096, 4099]], each)
+
+
+# --- what differs from place to place ----------------------------------------------------------------------
+
+
+def client_data(clients=6, samples=10, shape=(1, 5, 5), classes=6, seed=0):
+    generator = np.random.default_rng(seed)
+    features = torch.from_numpy(generator.random((clients * samples, int(np.prod(shape)))).astype(np.float32))
+    labels = torch.from_numpy(generator.integers(0, classes, clients * samples))
+    first = samples * np.arange(clients + 1)
+    counts = np.full(clients, samples - 3)
+    return ClientData(features, labels, classes, first, counts, shape=shape, place=np.arange(clients) % 3)
+
+
+def shift(kind, data, places=3):
+    return Shift(kind, places, data, np.random.default_rng(1))
+
+
+def test_permuted_labels_are_a_permutation_for_each_place():
+    data = client_data(classes=10)
+    every = torch.arange(10)
+    renamed = [shift("permuted", data).at(place, data.features, every) for place in range(3)]
+    for features, labels in renamed:
+        assert features is data.features
+        assert sorted(labels.tolist()) == every.tolist()
+    assert len({tuple(labels.tolist()) for _, labels in renamed}) == 3
+    again = [shift("permuted", data).at(place, data.features, every)[1] for place in range(3)]
+    assert all(torch.equal(a, b) for a, (_, b) in zip(again, renamed, strict=True))
+
+
+def test_images_are_turned_by_equal_steps_round_the_circle():
+    data = client_data()
+    for place in range(4):
+        features, labels = shift("rotated", data, places=4).at(place, data.features, data.labels)
+        assert torch.equal(features, rotated(data.features, data.shape, 90.0 * place))
+        assert labels is data.labels
+
+
+def test_plain_features_cannot_be_turned():
+    with pytest.raises(DataError, match="needs images"):
+        shift("rotated", client_data(shape=()))
+    shift("permuted", client_data(shape=()))
+
+
+@pytest.mark.parametrize("kind", ["none", "rotated", "permuted"])
+def test_everyone_has_the_data_of_its_place(kind):
+    plain, data = client_data(), client_data()
+    PlacedData(data, shift(kind, data), data.place, np.array([1]))
+    for client in range(6):
+        rows = slice(10 * client, 10 * client + 10)
+        features, labels = shift(kind, plain).at(client % 3, plain.features[rows], plain.labels[rows])
+        assert torch.equal(data.features[rows], features)
+        assert torch.equal(data.labels[rows], labels)
+    assert (kind == "rotated") == (not torch.equal(data.features, plain.features))
+    assert (kind == "permuted") == (not torch.equal(data.labels, plain.labels))
+
+
+@pytest.mark.parametrize("kind", ["rotated", "permuted"])
+def test_moving_changes_the_movers_only_and_there_and_back_restores_the_bits(kind):
+    data = client_data()
+    movers = np.array([1, 4])
+    placed = PlacedData(data, shift(kind, data), data.place.copy(), movers)
+    was = data.features.clone(), data.labels.clone()
+    held = data.features, data.labels
+    placed.move(movers, np.array([2, 0]))
+    mine = np.repeat(np.isin(np.arange(6), movers), 10)
+    changed = (data.features != was[0]).any(dim=1).numpy() | (data.labels != was[1]).numpy()
+    assert not changed[~mine].any()
+    assert changed[mine].mean() > 0.5
+    assert held[0] is data.features  # whoever holds the data sees it
+    assert data.place.tolist() == [0, 2, 2, 0, 0, 2]
+    there = client_data()
+    PlacedData(there, shift(kind, there), data.place, np.array([]))
+    assert torch.equal(data.features, there.features)  # as if they had been there from the start
+    assert torch.equal(data.labels, there.labels)
+    placed.move(movers[::-1].copy(), np.array([1, 1]))
+    assert torch.equal(data.features, was[0])
+    assert torch.equal(data.labels, was[1])
+    assert data.place.tolist() == [0, 1, 2, 0, 1, 2]
+
+
+# --- a place's samples among its clients -------------------------------------------------------------------
+
+placings = st.lists(st.integers(0, 4), min_size=1, max_size=12).map(lambda p: np.unique(p, return_inverse=True)[1])
+
+
+@settings(max_examples=60)
+@given(placings, st.integers(0, 100))
+def test_every_sample_of_a_place_goes_to_one_of_its_clients(place, seed):
+    generator = np.random.default_rng(seed)
+    sizes = [int(generator.integers(3 * m, 9 * m)) for m in np.bincount(place)]
+    numbers = generator.permutation(sum(sizes))
+    rows = np.split(numbers, np.cumsum(sizes)[:-1])
+    shared = share_within(rows, place, generator)
+    assert len(shared) == len(place)
+    for at, mine in enumerate(rows):
+        parts = [shared[client] for client in np.flatnonzero(place == at)]
+        assert sorted(np.concatenate(parts).tolist()) == sorted(mine.tolist())
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def pool(count=3000, owners=None, seed=0):
+    generator = np.random.default_rng(seed)
+    features = np.arange(count, dtype=np.float32)[:, None]
+    owner = None if owners is None else generator.integers(0, owners, count)
+    return Samples(features, generator.integers(0, 10, count), 10, owner)
+
+
+PLACE = np.array([0, 0, 1, 2, 2, 2, 1, 0, 3, 3])
+
+
+@pytest.mark.parametrize("kind", [by_labels, by_dirichlet, evenly, by_column])
+def test_partitions_over_places(kind):
+    samples = pool(owners=4)
+    over = kind(samples, 4, np.random.default_rng(0))
+    rows = share_within(over, PLACE, np.random.default_rng(0))
+    everyone = np.concatenate(rows)
+    assert len(set(everyone.tolist())) == len(everyone) == sum(map(len, over))
+    shares = [np.bincount(samples.labels[mine], minlength=10) / len(mine) for mine in rows]
+    for client, mine in enumerate(rows):
+        at = PLACE[client]
+        whole = np.bincount(samples.labels[over[at]], minlength=10) / len(over[at])
+        assert np.abs(shares[client] - whole).max() < 0.12  # mixed like its place's
+        assert abs(len(mine) - len(over[at]) / np.bincount(PLACE)[at]) < 1
+        if kind is by_labels:
+            assert (shares[client] > 0).sum() == 2
+        if kind is by_column:
+            assert (samples.owner[mine] == at).all()
+
+
+def test_too_few_samples_for_a_place_say_so():
+    with pytest.raises(DataError, match="would get 2 samples and needs 3"):
+        share_within([np.arange(30), np.arange(30, 35)], np.array([0, 1, 1]), np.random.default_rng(0))
+
+
+def test_a_column_for_another_number_of_places_says_so():
+    with pytest.raises(DataError, match="those of 5 clients or places, and there are 4"):
+        by_column(pool(owners=5), 4, np.random.default_rng(0))

@@ -1,0 +1,308 @@
+"""Runs in which it matters where clients are at home."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from analysis import Run, load_run
+from learning.data import ClientData
+from simulator.check import cross_check
+from simulator.engine import Simulation
+from simulator.errors import ScenarioError
+from simulator.run import run_scenario
+from simulator.scenario import Scenario
+from simulator.world import _groups
+
+Small = Callable[..., Scenario]
+
+AT_S = 90.0
+SQUADS = {"kind": "squads", "squads": 3, "regroup_at_s": AT_S, "regroup_share": 0.5}
+ALGORITHMS: list[dict[str, Any]] = [
+    *({"token": "neighbourhood", "rho": rho} for rho in ("cv", "eb", 0.5)),
+    *({"algorithm": kind, "fine_tune": True, "ifca_clusters": 3} for kind in ("ifca", "squad_oracle")),
+]
+CLUMPS = [[10.0, 10.0], [290.0, 10.0], [12.0, 15.0], [20.0, 190.0], [285.0, 12.0], [25.0, 185.0], [15.0, 8.0]]
+
+
+def run(scenario: Scenario, folder: Path) -> Run:
+    run_scenario(scenario, str(folder))
+    return load_run(folder)
+
+
+def same(a: pd.DataFrame, b: pd.DataFrame) -> None:
+    ours = [c for c in a.columns if not c.startswith("host_")]
+    pd.testing.assert_frame_equal(a[ours], b[ours], check_exact=True)
+
+
+def regrouping(small: Small, **learning: Any) -> Scenario:
+    learning = {"shift": "permuted", "token": "neighbourhood", **learning}
+    return small(clients={"count": 9, "mobility": SQUADS}, learning=learning, stop={"visits": 20})
+
+
+def accuracies(simulation: Simulation) -> list[float]:
+    """Of each client's model on its own test data, as they are now."""
+    algorithm, data = simulation.learner.algorithm, simulation.learner.algorithm.data
+    found = []
+    for client, first in enumerate(data.test_first):
+        rows = slice(first, data.first[client + 1])
+        right = algorithm.model.scores(algorithm.models[client], data.features[rows]).argmax(1) == data.labels[rows]
+        found.append(float(right.double().mean()))
+    return found
+
+
+# --- clients who change squad --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learning", [*ALGORITHMS, {"algorithm": "local", "token": "neighbourhood"}])
+def test_data_change_when_clients_change_squad(small: Small, learning: dict[str, Any]) -> None:
+    simulation = Simulation(regrouping(small, **{"token": "global", **learning}))
+    homes, data = simulation.world.homes, simulation.learner.algorithm.data
+    assert homes.place is not None
+    assert data.place is not None
+    assert homes.change_at_s == AT_S
+    assert 3 <= len(homes.movers) <= 5
+    assert (homes.to != homes.place[homes.movers]).all()
+    simulation.start()
+    before, place = data.labels.clone(), data.place.copy()
+    simulation.env.run(until=AT_S - 1e-6)
+    assert simulation.ledger.visits > 3
+    assert torch.equal(data.labels, before)
+    earlier = simulation.learner.evaluator.test.accuracy
+    simulation.env.run(until=AT_S + 1e-6)
+    owner = np.repeat(np.arange(9), np.diff(data.first))
+    changed = (data.labels != before).numpy()
+    assert set(owner[changed]) == set(homes.movers)
+    np.testing.assert_array_equal(np.flatnonzero(data.place != place), homes.movers)
+    np.testing.assert_array_equal(data.place[homes.movers], homes.to)
+    later = simulation.learner.evaluator.test.accuracy
+    assert later == pytest.approx(accuracies(simulation))  # looked at again at once, not when next visited
+    assert (later != earlier).any()
+    assert simulation.ledger.accuracy == pytest.approx(np.mean(later))
+    for visits in (simulation.ledger.visits + 1, 19):
+        while simulation.ledger.visits < visits:
+            simulation.env.step()
+        assert simulation.learner.evaluator.test.accuracy == pytest.approx(accuracies(simulation))
+
+
+def test_training_losses_are_those_of_the_new_data(small: Small) -> None:
+    simulation = Simulation(regrouping(small, eps=0.0, open_at=0.0, evaluate_every=100))  # L_β is the mean loss alone
+    simulation.start()
+    simulation.env.run(until=AT_S + 1e-6)
+    algorithm, data = simulation.learner.algorithm, simulation.learner.algorithm.data
+    losses = []
+    for client, count in enumerate(data.train_count):
+        rows = slice(data.first[client], data.first[client] + count)
+        scores = algorithm.model.scores(algorithm.models[client], data.features[rows])
+        losses.append(float(torch.nn.functional.cross_entropy(scores, data.labels[rows])))
+    assert simulation.learner.evaluator.overview(1.0).lagrangian == pytest.approx(np.mean(losses), rel=1e-5)
+
+
+@pytest.mark.parametrize("learning", ALGORITHMS)
+def test_same_seed_same_bits(small: Small, tmp_path: Path, learning: dict[str, Any]) -> None:
+    scenario = regrouping(
+        small, **{"token": "global", "partition_over": "places", "partition": "dirichlet", **learning}
+    )
+    first, second = (run(scenario, tmp_path / name) for name in "ab")
+    for table in ("contacts", "clients", "track"):
+        same(getattr(first, table), getattr(second, table))
+    assert first.contacts["sim_time_s"].iloc[-1] > AT_S
+
+
+def test_where_homes_do_not_matter_nothing_changes(small: Small) -> None:
+    simulation = Simulation(small(clients={"count": 9, "mobility": SQUADS}))
+    assert simulation.world.homes.place is None
+    assert simulation.learner.algorithm.data.place is None
+    before = simulation.learner.algorithm.data.labels.clone()
+    simulation.run()
+    assert simulation.env.now > AT_S
+    assert torch.equal(simulation.learner.algorithm.data.labels, before)
+
+
+def test_what_is_learnt_from_neighbours_helps_where_places_differ(small: Small) -> None:
+    """Every squad has labels of its own; the token of the neighbourhood fits them, the global one does not."""
+    keys: dict[str, Any] = {"shift": "permuted", "partition": "iid", "evaluate_every": 100, "open_at": 1.0}
+    mobility = {"kind": "squads", "squads": 4, "spread_m": 10}
+    found = {}
+    for token in ("global", "neighbourhood"):
+        scenario = small(
+            terrain={"size_m": [800, 800]},
+            clients={"count": 16, "mobility": mobility},
+            radio={"kind": "disc", "range_m": 60.0},
+            learning={"token": token, "dataset": {"kind": "synthetic", "samples": [60, 61]}, **keys},
+            stop={"visits": 40},
+        )
+        found[token] = Simulation(scenario).run()["token_test_acc"]
+    assert found["neighbourhood"] > found["global"] + 0.1
+
+
+# --- places without squads -----------------------------------------------------------------------------------
+
+
+def clumped(small: Small, **learning: Any) -> Simulation:
+    clients = {"count": len(CLUMPS), "mobility": {"kind": "static", "places": CLUMPS}}
+    return Simulation(small(clients=clients, learning={"places": 3, **learning}, terrain={"obstacles": []}))
+
+
+def test_clients_who_start_near_each_other_are_at_home_together(small: Small) -> None:
+    place = clumped(small, shift="permuted").world.homes.place
+    assert place is not None
+    clumps = {frozenset(np.flatnonzero(place == at).tolist()) for at in range(3)}
+    assert clumps == {frozenset({0, 2, 6}), frozenset({1, 4}), frozenset({3, 5})}
+
+
+@pytest.mark.parametrize("kind", ["waypoint", "placed_anew"])
+def test_other_movements_have_places_by_where_clients_start(small: Small, kind: str) -> None:
+    mobility = {"kind": kind} if kind == "waypoint" else {"kind": kind, "neighbours": 1}
+    simulation = Simulation(small(clients={"mobility": mobility}, learning={"shift": "permuted", "places": 3}))
+    homes = simulation.world.homes
+    assert homes.place is not None
+    assert set(homes.place) == set(range(homes.count))
+    assert homes.count <= 3
+    assert homes.change_at_s is None
+    assert simulation.run()["visits"] == 20
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("distinct", [1, 2, 5])
+def test_groups_are_at_most_as_many_as_there_are_places(count: int, distinct: int) -> None:
+    xy = np.repeat(np.random.default_rng(0).random((distinct, 2)), 3, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        group = _groups(xy, count, np.random.default_rng(0))
+    assert len(group) == 3 * distinct
+    assert set(group) == set(range(group.max() + 1))
+    assert group.max() + 1 <= min(count, distinct)
+    for at in range(distinct):
+        assert len(set(group[3 * at : 3 * at + 3])) == 1  # who starts at the same spot is together
+
+
+def test_samples_shared_out_over_places(small: Small) -> None:
+    simulation = clumped(small, partition_over="places", partition={"kind": "labels", "labels": 2})
+    data = simulation.learner.algorithm.data
+    assert data.place is not None
+    labels = [set(data.labels[data.first[i] : data.first[i + 1]].tolist()) for i in range(7)]
+    of_place = [set.union(*(labels[i] for i in np.flatnonzero(data.place == at))) for at in range(3)]
+    assert max(len(both) for both in of_place) == 2  # one where there are no samples of the other
+    assert len(set.union(*of_place)) > 2
+    sizes = [np.diff(data.first)[data.place == at] for at in range(3)]
+    assert all(size.max() - size.min() <= 1 for size in sizes)
+    assert simulation.run()["visits"] == 20
+
+
+def test_data_that_do_not_fit_the_places_say_so(small: Small) -> None:
+    with pytest.raises(ScenarioError, match=r'learning\.shift = "rotated": needs images'):
+        Simulation(small(learning={"shift": "rotated"}))
+    with pytest.raises(ScenarioError, match="those of 8 clients or places, and there are 2"):
+        Simulation(small(learning={"partition_over": "places", "partition": "column"}))
+
+
+class OwnData:
+    """A data set of one's own that is made once and shared out already."""
+
+    made: ClientData
+
+    def __new__(cls, clients: int, generator: np.random.Generator) -> ClientData:  # type: ignore[misc]
+        return cls.made
+
+
+def test_data_of_ones_own_stay_as_they_are(small: Small) -> None:
+    made = Simulation(small()).learner.algorithm.data
+    OwnData.made = replace(made, labels=made.labels.clone())
+    scenario = small(learning={"dataset": {"kind": "my.module:OwnData"}, "shift": "permuted"})
+    one, again = (Simulation(scenario, {"learning.dataset": OwnData}).learner.algorithm.data for _ in range(2))
+    assert torch.equal(OwnData.made.labels, made.labels)
+    assert torch.equal(one.labels, again.labels)
+    assert not torch.equal(one.labels, made.labels)
+
+
+# --- tokens of neighbourhoods in runs ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keys", [{"variant": "derived"}, {"variant": "printed"}, {"server": "star"}])
+def test_tokens_of_neighbourhoods_need_the_vehicle_and_slack(small: Small, keys: dict[str, Any]) -> None:
+    problems = cross_check(small(learning={"token": "neighbourhood", **keys}))
+    assert [problem.key for problem in problems] == ["learning.token"]
+    assert "slack" in problems[0].message
+    assert not cross_check(small(learning={"token": "neighbourhood"}))
+    assert not cross_check(small(learning=keys))
+
+
+@pytest.mark.parametrize("rho", [0, 1, 0.25])
+def test_a_fixed_share_is_taken_as_given(small: Small, rho: float) -> None:
+    algorithm: Any = Simulation(small(learning={"token": "neighbourhood", "rho": rho})).learner.algorithm
+    assert algorithm.rho == rho
+
+
+@pytest.mark.parametrize("learning", ALGORITHMS)
+def test_late_clients(small: Small, tmp_path: Path, learning: dict[str, Any]) -> None:
+    keys = {"shift": "permuted", "evaluate_every": 1, "open_at": 0.8, **learning}
+    scenario = small(clients={"late": 3, "late_at": 0.5}, vehicle={"jump": 0.5}, learning=keys, stop={"visits": 30})
+    found = run(scenario, tmp_path / "a")
+    took_part = found.contacts["active_ids"].map(lambda ids: bool(set(ids) & {5, 6, 7}))
+    assert not took_part[:15].any()
+    assert took_part[15:].any()
+    before = found.clients[(found.clients["visit"] == 15) & (found.clients["client"] >= 5)]
+    assert found.summary["late_token_test_acc"] == pytest.approx(before["token_test_acc"].mean())
+    assert found.summary["late_personal_test_acc"] > 0
+
+
+def test_late_clients_would_be_given_the_model_of_their_place(small: Small) -> None:
+    """Before they are ever met, under the oracle."""
+    simulation = Simulation(small(clients={"late": 3}, learning={"algorithm": "squad_oracle"}, stop={"visits": 12}))
+    simulation.start()
+    while simulation.ledger.visits < 5:
+        simulation.env.step()
+    algorithm: Any = simulation.learner.algorithm
+    assert simulation.world.homes.place is not None
+    assert not algorithm.participations[5:].any()
+    tokens = algorithm.tokens(np.array([5, 6, 7]))
+    assert torch.equal(tokens, algorithm.centres[simulation.world.homes.place[5:]])
+
+
+def test_a_lost_exchange_leaves_neighbourhoods_as_they_were(small: Small) -> None:
+    # A slow radio: everyone walks out of its range long before a model is through.
+    simulation = Simulation(
+        small(
+            clients={"mobility": {"kind": "waypoint", "speed_mps": [2.0, 3.0], "pause_s": [0.0, 0.0]}},
+            radio={"kind": "disc", "range_m": 10.0, "rate_mbps": 0.0001},
+            learning={"token": "neighbourhood"},
+            stop={"visits": 8},
+        )
+    )
+    algorithm: Any = simulation.learner.algorithm
+    before = algorithm.models.clone(), algorithm.token.clone(), repr(vars(algorithm.neighbours))
+    summary = simulation.run()
+    assert (summary["delivered"], summary["visits"]) == (0, 8)
+    assert torch.equal(algorithm.models, before[0])
+    assert torch.equal(algorithm.token, before[1])
+    assert repr(vars(algorithm.neighbours)) == before[2]
+    assert not algorithm.participations.any()
+
+
+def test_tokens_go_down_to_each_client_on_their_own(small: Small, tmp_path: Path) -> None:
+    found = run(small(learning={"token": "neighbourhood", "open_at": 1.0}), tmp_path / "a")
+    last = found.clients[found.clients["visit"] == 20]
+    assert last["bytes_down"].sum() == found.contacts["bytes_down"].sum()
+    times = last["participations"]
+    lost = found.contacts["active"].sum() - found.contacts["delivered"].sum()
+    assert lost == 0
+    assert (last["bytes_down"] == 4 * 610 * (times + times.clip(upper=2))).all()
+    assert (last["bytes_up"] == 4 * 610 * times + 20 * times.clip(upper=2)).all()
+
+
+def test_local_training_can_follow_neighbourhood_tokens(small: Small, tmp_path: Path) -> None:
+    keys = {"token": "neighbourhood", "shift": "permuted"}
+    ours = run(small(learning=keys), tmp_path / "ours").contacts
+    alone = run(small(learning={"algorithm": "local", **keys}), tmp_path / "alone").contacts
+    columns = ["sim_time_s", "client", "active", "delivered", "gradient_steps"]
+    same(ours[columns], alone[columns])
+    assert alone[["bytes_down", "bytes_up"]].to_numpy().sum() == 0
