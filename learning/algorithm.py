@@ -160,11 +160,13 @@ class Algorithm:
         They depend on (client, its own participation count) alone. There is one per gradient unless told.
         """
         size, count = self.settings.batch_size, self.steps if count is None else count
-        uniform = self._draw(clients, self.participations[clients], count * size)
-        offset = (uniform * self.data.train_count[clients, None]).astype(np.int64)
-        rows = (self.data.first[clients, None] + offset).reshape(len(clients), count, size)
+        rows = self._draw(clients, self.participations[clients], count * size)
+        rows *= self.data.train_count[clients, None]
+        rows = rows.astype(np.int64)
+        rows += self.data.first[clients, None]
         self.participations[clients] += 1
-        return torch.from_numpy(rows.swapaxes(0, 1).copy()).to(self.device, non_blocking=True)
+        rows = np.ascontiguousarray(rows.reshape(len(clients), count, size).swapaxes(0, 1))
+        return torch.from_numpy(rows).to(self.device, non_blocking=True)
 
     def _gradient(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B]."""
@@ -226,7 +228,21 @@ def clip(q: Tensor, eps: float | Tensor) -> Tensor:
     return q.clamp(-eps, eps)
 
 
-def descend(algorithm: Algorithm, x: Tensor, batches: Tensor, pull: Pull | None = None) -> tuple[Tensor, Tensor]:
+def kernels_for(*tensors: Tensor) -> Any:
+    """The compiled loops, if they can take these tensors: on a CPU, contiguous, all in single or double precision."""
+    number = tensors[0].dtype
+    if number not in (torch.float32, torch.float64):
+        return None
+    if not all(t.is_cpu and t.dtype == number and t.is_contiguous() for t in tensors):
+        return None
+    from learning import kernels  # takes a while, so only where it is needed
+
+    return kernels
+
+
+def descend(
+    algorithm: Algorithm, x: Tensor, batches: Tensor, pull: Pull | None = None
+) -> tuple[Tensor, Tensor | float]:
     """SGD over batches [steps,S,B]: x ← x − η g(x), and what pulls it; returns the models [S,d] and the mean loss."""
     eta = algorithm.settings.step_size
     whole = getattr(algorithm.model, "descend", None)
