@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -172,7 +172,7 @@ class Algorithm:
         """Gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B]."""
         if getattr(self.model, "random", False):
             noisy: Any = self.model
-            return noisy.gradient(x, self.data.features[rows], self.data.labels[rows], _noise(rows))
+            return noisy.gradient(x, self.data.features[rows], self.data.labels[rows], noise(rows))
         return self.model.gradient(x, self.data.features[rows], self.data.labels[rows])
 
     def _store(self, index: Tensor, before: Tensor, x: Tensor) -> None:
@@ -190,7 +190,7 @@ class Algorithm:
         return torch.from_numpy(clients).to(self.device)
 
 
-def _noise(rows: Tensor) -> list[int]:
+def noise(rows: Tensor) -> list[int]:
     """A number for each client's batch [S,B], from its rows: what is random in a gradient follows from it alone."""
     words = rows.cpu().numpy().astype(np.uint64)
     odd = 2 * np.arange(1, rows.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
@@ -208,7 +208,17 @@ class Pull:
 
     def __call__(self, x: Tensor) -> Tensor:
         q = x - self.anchor
-        return x - self.strength * (q - clip(q, self.eps))
+        q -= clip(q, self.eps)
+        return torch.sub(x, q, alpha=self.strength)
+
+    def on(self, x: Tensor, client: int) -> Callable[[], Any]:
+        """What pulls one of the S models, x [d], in place."""
+        own = self if self.anchor.dim() == 1 else replace(self, anchor=self.anchor[client])
+        if kernels := kernels_for(x, own.anchor):
+            model, anchor = x.numpy(), own.anchor.numpy()
+            strength, eps = model.dtype.type(self.strength), kernels.widths(self.eps, model)
+            return lambda: kernels.pull(model, anchor, strength, eps)
+        return lambda: x.copy_(own(x))
 
 
 def widths(model: Model, eps: float | tuple[float, ...], like: Tensor) -> float | Tensor:
@@ -252,9 +262,10 @@ def descend(
     losses = x.new_zeros(())
     for rows in batches:
         g, loss = algorithm._gradient(x, rows)
-        if pull is None:
-            x = x - eta * g
+        if pull is not None and pull.first:
+            x = pull(x) - eta * g
         else:
-            x = pull(x) - eta * g if pull.first else pull(x - eta * g)
+            x = x - eta * g
+            x = pull(x) if pull else x
         losses += loss.mean()
     return x, losses / len(batches)

@@ -1,7 +1,7 @@
 """The steps of a visit for dense networks, compiled: what `descend` does with MLP.gradient and Pull, only faster.
 
-Nothing is copied or allocated in a step. Loops run along contiguous numbers, on several rows at a time, so that a number
-once loaded is used several times. The order of every sum is fixed: the same numbers in, the same bits out.
+Nothing is copied or allocated in a step. Loops run along contiguous numbers, on several rows at a time, so that what is
+loaded once is used several times. The order of every sum is fixed: the same numbers in, the same bits out.
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ def steps(
         for layer in range(last, 0, -1):
             _back(errors[layer], layers[layer][0], outputs[layer - 1], every, factors, errors[layer - 1])
         if first and strength > 0:
-            _pull(x, anchor, strength, eps)
+            pull(x, anchor, strength, eps)
         a, own = features, rows
         for layer in range(last + 1):
             weights, bias = layers[layer]
             _step(weights, bias, errors[layer], a, own, batch, factors)
             a, own = outputs[layer], every
         if strength > 0 and not first:
-            _pull(x, anchor, strength, eps)
+            pull(x, anchor, strength, eps)
     return loss / (count * batch)
 
 
@@ -187,7 +187,7 @@ def _add(to: Array, sums: int, a: Array, rows: Array, terms: int, width: int, e:
 
 
 @compiled
-def _pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
+def pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
     """x ← x − strength·(q − clip(q, ±eps)) with q = x − anchor."""
     for j in range(len(x)):
         q = x[j] - anchor[j]

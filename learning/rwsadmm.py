@@ -10,7 +10,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from learning.algorithm import Constraint, Contact, Draw, IntArray, Model, Pull, Settings, Update, clip, descend, kernels_for, widths
+from learning.algorithm import (
+    Constraint,
+    Contact,
+    Draw,
+    IntArray,
+    Model,
+    Pull,
+    Settings,
+    Update,
+    clip,
+    descend,
+    kernels_for,
+    widths,
+)
 from learning.constraint import measure
 from learning.data import ClientData
 from learning.opening import Opening
@@ -127,9 +140,9 @@ class Slack(Opening):
         return self.models, self.duals, self.contributions
 
     def _token_rule(self, clients: IntArray) -> tuple[NDArray[np.bool_], float]:
-        """y += share · Σ (c − last) over those delivered; last is a client's contribution before, if that counts, else y.
+        """y += share · Σ (c − last) over those delivered: whose last contribution counts (else it is y), and the share.
 
-        So y is the mean of the last contributions: of the clients seen so far, of all n, or (at a pace) of those delivered.
+        So y is the mean of the last contributions: of clients seen so far, of all n, or (at a pace) of those delivered.
         """
         first = ~self.seen[clients]
         self.seen[clients] = True

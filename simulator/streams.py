@@ -35,4 +35,3 @@ class Streams:
 
     def _key(self, name: str) -> int:
         return int.from_bytes(hashlib.sha256(f"{self._seed}/{name}".encode()).digest()[:16], "little")
-
