@@ -60,6 +60,8 @@ class Settings:
     project_on_arrival: bool = True
     growing_mean: bool = True
     token_pace: float | None = None
+    rho: float | str = "cv"
+    ifca_clusters: int = 8
     fine_tune: bool = False
     ditto_lambda: float = 1.0
     apfl_alpha: float = 0.5
@@ -119,6 +121,8 @@ class Constraint:
 class Algorithm:
     """Base of the algorithms: stacked client models, the token, batches. One of one's own overrides `update`."""
 
+    state_copies = 1  # how many numbers it keeps for each client and parameter: tensors [n,d]
+
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         self.data = data
         self.model = model
@@ -143,6 +147,10 @@ class Algorithm:
     def update(self, contact: Contact) -> Update:
         """Update with exactly the delivered clients."""
         raise NotImplementedError
+
+    def tokens(self, clients: IntArray) -> Tensor:
+        """What each of these clients would be given now: [d] for all alike, or [S,d]."""
+        return self.token
 
     def constraint(self, progress: float) -> Constraint | None:
         """Diagnostics of |x − y| ≤ eps, if the algorithm has such a constraint."""
@@ -235,7 +243,7 @@ def layers(model: Model) -> dict[str, int]:
 
 def clip(q: Tensor, eps: float | Tensor) -> Tensor:
     """q within ±eps."""
-    return q.clamp(-eps, eps)
+    return torch.clamp(q, -eps, eps) if isinstance(eps, Tensor) else q.clamp(-eps, eps)
 
 
 def kernels_for(*tensors: Tensor) -> Any:

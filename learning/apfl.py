@@ -30,6 +30,8 @@ class APFL(Algorithm):
     At α = 0 it is FedAvg, at α = 1 local training. Two gradients per local step; one model down and one up.
     """
 
+    state_copies = 2
+
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)
         self.own = self.models.clone()  # v [n,d]

@@ -21,7 +21,7 @@ SAMPLES_AT_ONCE = 1 << 18
 class Overview:
     """What needs all clients at once."""
 
-    token_test_acc: float
+    token_test_acc: FloatArray  # [n] the token's on each client's test data
     constraint: Constraint | None
     lagrangian: float | None
     lyapunov: float | None
@@ -79,17 +79,13 @@ class Evaluator:
         for client in clients.tolist():
             for score in (self.test, self.validation):
                 if score is not None:
-                    first = int(score.first[client])
-                    end = first + int(score.count[client])
-                    scores = self._scores(self._algorithm.models[client], first, end)
-                    score.enter(client, int((scores.argmax(dim=1) == self._data.labels[first:end]).sum()))
+                    score.enter(client, self._correct(self._algorithm.models[client], score, client))
             self._stale.add(client)
 
     def overview(self, progress: float) -> Overview:
         """Look at all clients: the token's accuracy, the constraint, L_β and M_β."""
         algorithm = self._algorithm
-        right, _ = self._one_model_on_all(algorithm.token)
-        token_acc = (self._per_client(right, self.test.first, self.test.count) / self.test.count).mean()
+        token_acc = self.token_accuracy()
         constraint = algorithm.constraint(progress)
         lagrangian = lyapunov = None
         if constraint is not None:
@@ -97,7 +93,22 @@ class Evaluator:
             smoothness = self._smoothness_of_loss()
             if smoothness is not None:
                 lyapunov = lagrangian + smoothness**2 * float(algorithm.last_step_sq.mean())
-        return Overview(float(token_acc), constraint, lagrangian, lyapunov)
+        return Overview(token_acc, constraint, lagrangian, lyapunov)
+
+    def token_accuracy(self) -> FloatArray:
+        """Of the token on each client's test data [n]."""
+        test = self.test
+        tokens = self._algorithm.tokens(np.arange(len(test.count)))
+        if tokens.dim() == 1:  # one for all
+            right, _ = self._one_model_on_all(tokens)
+            return self._per_client(right, test.first, test.count) / test.count
+        return np.array([self._correct(x, test, client) for client, x in enumerate(tokens)]) / test.count
+
+    def _correct(self, x: Tensor, score: Score, client: int) -> int:
+        """How many of a client's samples a model gets right."""
+        first = int(score.first[client])
+        end = first + int(score.count[client])
+        return int((self._scores(x, first, end).argmax(dim=1) == self._data.labels[first:end]).sum())
 
     def _train_losses(self) -> FloatArray:
         for client in sorted(self._stale):

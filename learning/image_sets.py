@@ -11,6 +11,8 @@ import sys
 import tarfile
 import urllib.error
 import urllib.request
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -126,8 +128,11 @@ def load(name: str) -> tuple[Bytes, Bytes]:
         raise DataError(f"{IMAGE_SETS[name].title} is not on this computer yet: run `fedmule data {name}` first")
     try:
         with np.load(path, allow_pickle=False) as kept:
-            return kept["images"], kept["labels"]
-    except (OSError, ValueError, KeyError) as error:
+            images, labels = kept["images"], kept["labels"]
+        if images.shape != (len(labels), *IMAGE_SETS[name].shape):
+            raise ValueError(f"images of shape {images.shape}")
+        return images, labels
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} is damaged ({error}): run `fedmule data {name}` again") from None
 
 
@@ -233,7 +238,7 @@ def _find(folder: Path, file: str) -> bytes:
 def _gunzip(content: bytes, name: str) -> bytes:
     try:
         return gzip.decompress(content)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(f"{name} is not a whole gzip file: {error}") from None
 
 
@@ -246,7 +251,7 @@ def _members(archive: bytes, wanted: dict[str, str]) -> dict[str, bytes]:
                 content = tar.extractfile(member) if member.isfile() else None
                 if content is not None and Path(member.name).name in wanted:
                     found[Path(member.name).name] = content.read()
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise DataError(f"the archive is not whole: {error}") from None
     return found
 

@@ -1,7 +1,7 @@
 """The steps of a visit for dense networks, compiled: what `descend` does with MLP.gradient and Pull, only faster.
 
-Nothing is copied or allocated in a step. Loops run along contiguous numbers, on several rows at a time, so that what is
-loaded once is used several times. The order of every sum is fixed: the same numbers in, the same bits out.
+Nothing is copied or allocated in a step. Loops run along contiguous numbers, several rows at a time, so that a number
+once loaded is used several times. The order of every sum is fixed: the same numbers in, the same bits out.
 """
 
 from __future__ import annotations
@@ -198,12 +198,13 @@ def pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
 
 
 def arrive(clients: Array, own: Array, kept: Sequence[Array], y: Array, beta: float, eps: Any) -> tuple[Array, Array]:
-    """Models x [S,d] to begin with, those kept or y, within ±eps of y; and the anchors y − lam/β [S,d]."""
+    """Models x [S,d] to begin with, those kept or y [S,d] or [1,d], within ±eps of y; and the anchors y − lam/β."""
     models, duals = kept[:2]
-    x, anchors = np.empty((2, len(clients), len(y)), y.dtype)
-    bounds, scale = widths(eps, y), y.dtype.type(1 / beta)
+    x, anchors = np.empty((2, len(clients), y.shape[1]), y.dtype)
+    bounds, scale = widths(eps, y[0]), y.dtype.type(1 / beta)
     for i, client in enumerate(clients.tolist()):
-        _arrive(models[client] if own[i] else y, duals[client], y, scale, bounds, x[i], anchors[i])
+        given = y[i % len(y)]
+        _arrive(models[client] if own[i] else given, duals[client], given, scale, bounds, x[i], anchors[i])
     return x, anchors
 
 
@@ -214,17 +215,19 @@ def contribute(
     kept: Sequence[Array],
     moved_sq: Array,
     y: Array,
+    token: Array,
     beta: float,
     kappa: float,
     eps: Any,
     share: float,
 ) -> tuple[Array, float]:
-    """Enter x [S,d] and what follows from it in the rows kept; returns y + share·Σ(c − last) and how far that is."""
-    number, bounds, token = y.dtype.type, widths(eps, y), np.zeros_like(y)
+    """Enter x [S,d] and what follows in the rows kept; returns token + share·Σ(c − last) and how far that is."""
+    number, bounds, moved = y.dtype.type, widths(eps, token), np.zeros_like(token)
+    numbers = number(1 / beta), number(kappa)
     for i, client in enumerate(clients.tolist()):
         rows = [part[client] for part in kept]
-        moved_sq[client] = _contribute(x[i], *rows, y, number(1 / beta), number(kappa), bounds, counts[i], token)
-    return token, math.sqrt(_move(token, y, number(share)))
+        moved_sq[client] = _contribute(x[i], *rows, y[i % len(y)], token, *numbers, bounds, counts[i], moved)
+    return moved, math.sqrt(_move(moved, token, number(share)))
 
 
 @compiled
@@ -241,13 +244,14 @@ def _contribute(
     lam: Array,
     c: Array,
     y: Array,
+    token: Array,
     scale: float,
     kappa: float,
     eps: Array,
     counts: bool,
     step: Array,
 ) -> float:
-    """What rwsadmm.contribution does, with scale = 1/β; step += c − its last value if that counts, else c − y.
+    """What rwsadmm.contribution does, with scale = 1/β; step += c − its last value if that counts, else c − token.
 
     The model becomes x; returns |x − model|².
     """
@@ -256,10 +260,11 @@ def _contribute(
         scaled = scale * lam[j]
         q = x[j] - y[j] + scaled
         e = q - min(max(q, -eps[j]), eps[j])
-        change = e + kappa * (e - scaled)
-        step[j] += y[j] + change - c[j] if counts else change
-        lam[j] += kappa * (e - scaled) / scale
-        c[j] = y[j] + change
+        change = kappa * (e - scaled)
+        new = y[j] + e + change
+        step[j] += new - (c[j] if counts else token[j])
+        lam[j] += change / scale
+        c[j] = new
         moved = x[j] - model[j]
         total += moved * moved
         model[j] = x[j]
@@ -267,11 +272,11 @@ def _contribute(
 
 
 @compiled
-def _move(step: Array, y: Array, share: float) -> float:
-    """step becomes y + share · step; returns the square of how far that is."""
+def _move(step: Array, token: Array, share: float) -> float:
+    """step becomes token + share · step; returns the square of how far that is."""
     total = 0.0
-    for j in range(len(y)):
+    for j in range(len(token)):
         move = share * step[j]
         total += move * move
-        step[j] = y[j] + move
+        step[j] = token[j] + move
     return total

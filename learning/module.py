@@ -141,11 +141,11 @@ class ModuleModel:
 def cnn(features: int, classes: int, shape: tuple[int, ...]) -> torch.nn.Module:
     """Two 5×5 convolutions of 32 and 64 channels, each halved by pooling, a layer of 512, dropout 25 % and 50 %."""
     if len(shape) != 3:
-        raise DataError('learning.model = "cnn": needs images; these data have plain features')
+        raise DataError("needs images; these data have plain features")
     channels, height, width = shape
     rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
     if min(rows, columns) < 1:
-        raise DataError(f'learning.model = "cnn": images of {height} × {width} are too small; it needs 16 × 16')
+        raise DataError(f"images of {height} × {width} are too small; it needs 16 × 16")
     return torch.nn.Sequential(
         torch.nn.Conv2d(channels, 32, 5),
         torch.nn.ReLU(),

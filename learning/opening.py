@@ -35,15 +35,15 @@ class Opening(Algorithm):
         """Plain SGD from the client's own model, or from the token where it was not taken yet."""
         index = self._index(clients)
         before = self.models.index_select(0, index)
-        x = self._or_token(before, self.released[clients])
+        x = self._or_token(before, self.released[clients], self.tokens(clients))
         x, loss = descend(self, x, self._batches(clients))
         self.released[clients] = True
         self._store(index, before, x)
         return Update(float(loss), self.steps, 0.0)
 
-    def _or_token(self, x: Tensor, own: NDArray[np.bool_]) -> Tensor:
-        """The clients' models x [S,d] where they have their own, else the token."""
-        return x if own.all() else torch.where(self._column(own), x, self.token)
+    def _or_token(self, x: Tensor, own: NDArray[np.bool_], token: Tensor) -> Tensor:
+        """The clients' models x [S,d] where they have their own, else the token [d], or each its own [S,d]."""
+        return x if own.all() else torch.where(self._column(own), x, token)
 
     def _column(self, flags: NDArray[np.bool_]) -> Tensor:
         return torch.from_numpy(flags).to(self.device).unsqueeze(1)

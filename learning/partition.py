@@ -20,7 +20,8 @@ REDRAWS = 200
 def by_labels(samples: Samples, clients: int, generator: np.random.Generator, labels: int = 2) -> Rows:
     """Each client gets samples of `labels` labels only, in unequal numbers; labels are spread evenly over clients."""
     if labels > samples.classes:
-        raise DataError(f"learning.partition.labels = {labels}: the data have only {samples.classes} labels")
+        raise DataError(f"labels = {labels}: the data have only {samples.classes} labels")
+    _enough_in_all(samples, clients)
     # The client at place p of a random order holds the labels at places p … p + labels − 1 of another, in a circle.
     place, circle = generator.permutation(clients), generator.permutation(samples.classes)
     rows: Rows = [np.empty(0, dtype=np.int64) for _ in range(clients)]
@@ -34,37 +35,41 @@ def by_labels(samples: Samples, clients: int, generator: np.random.Generator, la
         sizes = least + np.floor(share / share.sum() * (len(found) - least * len(holders))).astype(int)
         for client, part in zip(holders, np.split(found, np.cumsum(sizes))[:-1], strict=True):
             rows[client] = np.concatenate([rows[client], part])
-    return _enough(rows, "labels")
+    return enough(rows)
 
 
 def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator, alpha: float = 0.3) -> Rows:
     """Each label's samples go to clients in shares drawn from a Dirichlet law; a small alpha means strong skew."""
+    _enough_in_all(samples, clients)
+    of_label = [np.flatnonzero(samples.labels == label) for label in range(samples.classes)]
     for _ in range(REDRAWS):
-        rows: Rows = [np.empty(0, dtype=np.int64) for _ in range(clients)]
-        for label in range(samples.classes):
-            found = generator.permutation(np.flatnonzero(samples.labels == label))
+        shuffled, cuts = [], []
+        sizes = np.zeros(clients, dtype=np.int64)
+        for found in of_label:
+            shuffled.append(generator.permutation(found))
             share = generator.dirichlet(np.full(clients, alpha))
-            for client, part in enumerate(np.split(found, (np.cumsum(share)[:-1] * len(found)).astype(int))):
-                rows[client] = np.concatenate([rows[client], part])
-        if min(len(mine) for mine in rows) >= FEWEST:
-            return rows
-    return _enough(rows, "dirichlet")
+            cuts.append((np.cumsum(share)[:-1] * len(found)).astype(int))
+            sizes += np.diff(cuts[-1], prepend=0, append=len(found))
+        if sizes.min() >= FEWEST:
+            break
+    parts = [np.split(found, cut) for found, cut in zip(shuffled, cuts, strict=True)]
+    return enough([np.concatenate(mine) for mine in zip(*parts, strict=True)])
 
 
 def evenly(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
     """Everyone gets the same number of samples, drawn at random."""
-    return _enough(np.array_split(generator.permutation(len(samples.labels)), clients), "iid")
+    return enough(np.array_split(generator.permutation(len(samples.labels)), clients))
 
 
 def by_column(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
     """As the data say."""
     if samples.owner is None:
-        raise DataError('learning.partition = "column": the data do not say whose they are')
+        raise DataError("the data do not say whose they are")
     found = int(samples.owner.max()) + 1
     if found != clients:
-        raise DataError(f"clients.count = {clients}: the data are those of {found} clients")
+        raise DataError(f"the data are those of {found} clients or places, and there are {clients}")
     order = np.argsort(samples.owner, kind="stable")
-    return _enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))), "column")
+    return enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))))
 
 
 def split(
@@ -79,13 +84,14 @@ def split(
     kept, train, validation = [], [], []
     for mine in rows:
         mine = generator.permutation(mine)
-        tests = max(1, round(test_share * len(mine)))
-        checks = max(1, round(validation_share * len(mine))) if validation_share > 0 else 0
-        trains = max(1, len(mine) - tests - checks)
+        least = 1 if validation_share > 0 else 0
+        tests = min(max(1, round(test_share * len(mine))), len(mine) - 1 - least)
+        checks = min(max(least, round(validation_share * len(mine))), len(mine) - 1 - tests)
+        trains = len(mine) - tests - checks
         used = min(trains, max_train_samples or trains)
-        kept.append(np.concatenate([mine[:used], mine[trains : trains + checks + tests]]))
+        kept.append(np.concatenate([mine[:used], mine[trains:]]))
         train.append(used)
-        validation.append(min(checks, len(kept[-1]) - used))
+        validation.append(checks)
     order = np.concatenate(kept)
     return ClientData(
         torch.from_numpy(samples.features[order]),
@@ -98,11 +104,33 @@ def split(
     )
 
 
-def _enough(rows: Rows, kind: str) -> Rows:
+def check_rows(rows: Rows, samples: Samples, clients: int) -> None:
+    """Raise a DataError unless rows name some samples for each client, and none of them twice."""
+    if len(rows) != clients:
+        raise DataError(f"gives samples to {len(rows)} clients, and clients.count = {clients}")
+    enough(rows)
+    everyone = np.concatenate(rows)
+    if everyone.dtype.kind not in "iu" or everyone.min() < 0 or everyone.max() >= len(samples.labels):
+        raise DataError(f"rows must be whole numbers from 0 to {len(samples.labels) - 1}")
+    times = np.bincount(everyone)
+    if times.max() > 1:
+        raise DataError(f"gives away sample {int(np.argmax(times))} {times.max()} times")
+
+
+def enough(rows: Rows) -> Rows:
+    """The rows as they are, if everyone has samples for all parts."""
     for client, mine in enumerate(rows):
         if len(mine) < FEWEST:
             raise DataError(
-                f"learning.partition = {kind!r}: client {client} of {len(rows)} would get {len(mine)} samples and "
-                f"needs {FEWEST}: take fewer clients, more data or less skew"
+                f"client {client} of {len(rows)} would get {len(mine)} samples and needs {FEWEST}: take fewer "
+                "clients, more data or less skew"
             )
     return rows
+
+
+def _enough_in_all(samples: Samples, clients: int) -> None:
+    if len(samples.labels) < FEWEST * clients:
+        raise DataError(
+            f"{len(samples.labels)} samples are not enough for {clients} clients: each would get too few and needs "
+            f"{FEWEST}"
+        )

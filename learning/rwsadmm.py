@@ -63,6 +63,8 @@ class Slack(Opening):
     once more and from then on trains on its own, so that nothing more needs to be sent.
     """
 
+    state_copies = 3
+
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)
         self.duals = torch.zeros_like(self.models)  # lam [n,d]
@@ -84,9 +86,10 @@ class Slack(Opening):
         clients, eps, keys = contact.clients, self.eps(contact.progress), self.settings
         if self.opened(contact.progress):
             return replace(self._train_alone(clients), kappa=self._kappa)
-        x, pull = self._arrive(clients, eps)
+        y = self.tokens(clients)
+        x, pull = self._arrive(clients, y, eps)
         x, loss = descend(self, x, self._batches(clients), pull)
-        moved, kappa = self._contribute(clients, x, eps), self._kappa
+        moved, kappa = self._contribute(clients, x, y, eps), self._kappa
         self._kappa *= 1.0 if keys.kappa_decay is None else keys.kappa_decay
         return Update(float(loss), self.steps, moved, kappa)
 
@@ -100,41 +103,42 @@ class Slack(Opening):
             x, lam = self.models[rows], self.duals[rows]
             s = x + lam / beta - self.contributions[rows]  # from c = x − s + lam/β
             s = torch.where(self._column(self.seen[rows]), s, torch.zeros_like(s))
-            r = x - self.token - s
+            r = x - self.tokens(np.arange(rows.start, rows.stop)) - s
             return (lam * r).sum() + beta / 2 * r.square().sum()
 
-        return measure(self.models, self.token, self.duals, eps, penalty)
+        return measure(self.models, self.tokens, self.duals, eps, penalty)
 
-    def _arrive(self, clients: IntArray, eps: float | Tensor) -> tuple[Tensor, Pull]:
-        """The models [S,d] clients begin with, the token for those not seen before, and what pulls them."""
-        keys, y, own = self.settings, self.token, self.seen[clients]
+    def _arrive(self, clients: IntArray, y: Tensor, eps: float | Tensor) -> tuple[Tensor, Pull]:
+        """The models [S,d] clients begin with, their token y for those not seen before, and what pulls them."""
+        keys, own = self.settings, self.seen[clients]
         within = eps if keys.project_on_arrival else math.inf
         if kernels := kernels_for(y, *self._kept()):
-            kept = [part.numpy() for part in self._kept()]
-            x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, y.numpy(), keys.beta, within))
+            kept, given = [part.numpy() for part in self._kept()], y.view(-1, y.shape[-1]).numpy()
+            x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, given, keys.beta, within))
         else:
             index = self._index(clients)
-            x = project(self._or_token(self.models[index], own), y, within)
+            x = project(self._or_token(self.models[index], own, y), y, within)
             anchor = y - self.duals[index] / keys.beta
         return x, to_the_tube(anchor, keys.step_size, keys.beta, eps)
 
-    def _contribute(self, clients: IntArray, x: Tensor, eps: float | Tensor) -> float:
+    def _contribute(self, clients: IntArray, x: Tensor, y: Tensor, eps: float | Tensor) -> float:
         """Keep the models x [S,d] and what they contribute, and move the token; returns how far it moved."""
-        y, beta, kappa = self.token, self.settings.beta, self._kappa
+        beta, kappa = self.settings.beta, self._kappa
         counts, share = self._token_rule(clients)
-        if kernels := kernels_for(y, x, *self._kept()):
+        if kernels := kernels_for(self.token, x, y, *self._kept()):
             kept, moved_sq = [part.numpy() for part in self._kept()], self.last_step_sq.numpy()
+            tokens = y.view(-1, y.shape[-1]).numpy(), self.token.numpy()
             token, moved = kernels.contribute(
-                clients, counts, x.numpy(), kept, moved_sq, y.numpy(), beta, kappa, eps, share
+                clients, counts, x.numpy(), kept, moved_sq, *tokens, beta, kappa, eps, share
             )
             self.token = torch.from_numpy(token)
             return moved
         index = self._index(clients)
         lam, c = contribution(x, y, self.duals[index], beta, kappa, eps)
-        step = share * (c - self._or_token(self.contributions[index], counts)).sum(dim=0)
+        step = share * (c - self._or_token(self.contributions[index], counts, self.token)).sum(dim=0)
         self.duals[index], self.contributions[index] = lam, c
         self._store(index, self.models[index], x)
-        return self._replace_token(y + step)
+        return self._replace_token(self.token + step)
 
     def _kept(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.models, self.duals, self.contributions

@@ -48,6 +48,8 @@ def printed_bracket(x: Tensor, y: Tensor, z: Tensor, beta: float, eps: float | T
 class _Published(Algorithm):
     """What both share: one step per visit, duals z, κ that decays, and the paper's L_β."""
 
+    state_copies = 2
+
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)
         self.duals = torch.zeros_like(self.models)  # z [n,d]
@@ -66,7 +68,7 @@ class _Published(Algorithm):
             excess = (self.token - self.models[rows]).abs() - eps
             return (self.duals[rows] * excess).sum() + beta / 2 * excess.square().sum()
 
-        return measure(self.models, self.token, self.duals, eps, penalty)
+        return measure(self.models, self.tokens, self.duals, eps, penalty)
 
     def _decay(self) -> float:
         """κ for this visit; smaller for the next."""
@@ -77,6 +79,8 @@ class _Published(Algorithm):
 
 class Derived(_Published):
     """The exact minimisers of the paper's subproblems; the token is the mean of all clients' contributions."""
+
+    state_copies = 3
 
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)

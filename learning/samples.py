@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from learning import image_sets
+from learning.data import check_features, check_labels
 from learning.errors import DataError
 
 IntArray = NDArray[np.int64]
@@ -25,6 +28,21 @@ class Samples:
     classes: int
     owner: IntArray | None = None  # [N] 0 … m−1, or None
     shape: tuple[int, ...] = ()  # of one sample, such as (channels, height, width); () for plain features
+
+    def checked(self) -> Samples:
+        """The same in the types above, from any arrays or lists; a DataError says what cannot be used."""
+        features, labels = np.asarray(self.features), np.asarray(self.labels)
+        if features.dtype.kind not in "biuf":
+            raise DataError(f"features must be numbers, not {features.dtype}")
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, and is found below
+            features = np.ascontiguousarray(features, dtype=np.float32)
+        check_features(features, self.shape)
+        check_labels(labels, len(features), self.classes, labels.dtype.kind in "biu")
+        owner = None if self.owner is None else np.asarray(self.owner)
+        if owner is not None and (owner.shape != labels.shape or owner.dtype.kind not in "iu" or owner.min() < 0):
+            raise DataError(f"owner must be one whole number from 0 for each of the {len(labels)} samples")
+        owner = None if owner is None else owner.astype(np.int64)
+        return replace(self, features=features, labels=labels.astype(np.int64), owner=owner)
 
 
 def images(clients: int, generator: np.random.Generator, name: str) -> Samples:
@@ -64,15 +82,17 @@ def from_file(
     features, columns = readers[file.suffix](file, label, client)
     if not len(features):
         raise DataError(f"{path}: holds no samples")
-    bad = np.argwhere(~np.isfinite(features))
-    if len(bad):
-        raise DataError(f"{path}: row {bad[0, 0]}, feature {bad[0, 1]} is not a finite number")
-    names, labels = np.unique(columns[label], return_inverse=True)
-    owner = None if client is None else np.unique(columns[client], return_inverse=True)[1].astype(np.int64)
-    return Samples(features, labels.astype(np.int64), len(names), owner)
+    try:
+        names, labels = np.unique(columns[label], return_inverse=True)
+        owner = None if client is None else np.unique(columns[client], return_inverse=True)[1].astype(np.int64)
+        return Samples(features, labels, len(names), owner).checked()
+    except TypeError:
+        raise DataError(f"{path}: {label} and {client or 'client'} must each be all numbers or all texts") from None
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
-def _read_npz(file: Path, label: str, client: str | None) -> tuple[NDArray[np.float32], dict[str, Any]]:
+def _read_npz(file: Path, label: str, client: str | None) -> tuple[NDArray[Any], dict[str, Any]]:
     wanted = ["features", label] + ([client] if client else [])
     try:
         with np.load(file, allow_pickle=False) as arrays:
@@ -80,22 +100,27 @@ def _read_npz(file: Path, label: str, client: str | None) -> tuple[NDArray[np.fl
             if missing:
                 raise DataError(f"{file}: holds no array {missing[0]!r}; it has {', '.join(arrays.files)}")
             found = {name: arrays[name] for name in wanted}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{file}: cannot be read: {error}") from None
     features = found.pop("features")
+    if features.ndim < 2:
+        raise DataError(f"{file}: features must be [samples, features], not of shape {features.shape}")
+    for name, column in found.items():
+        if column.ndim != 1:
+            raise DataError(f"{file}: {name} must have one value for each sample, not the shape {column.shape}")
     lengths = {name: len(column) for name, column in found.items()} | {"features": len(features)}
     if len(set(lengths.values())) > 1:
         raise DataError(f"{file}: arrays differ in length: {lengths}")
-    return _as_features(features.reshape(len(features), -1), file), _checked(found, file)
+    return features.reshape(len(features), int(np.prod(features.shape[1:]))), _checked(found, file)
 
 
-def _read_table(file: Path, label: str, client: str | None) -> tuple[NDArray[np.float32], dict[str, Any]]:
+def _read_table(file: Path, label: str, client: str | None) -> tuple[NDArray[Any], dict[str, Any]]:
     import pandas as pd
 
     try:
-        table = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file)
+        table = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file, low_memory=False)
     except Exception as error:  # the readers raise many kinds
         raise DataError(f"{file}: cannot be read: {error}") from None
     named = [label] + ([client] if client else [])
@@ -108,21 +133,15 @@ def _read_table(file: Path, label: str, client: str | None) -> tuple[NDArray[np.
     texts = [str(c) for c in features.columns if not pd.api.types.is_numeric_dtype(features[c])]
     if texts:
         raise DataError(f"{file}: column {texts[0]!r} is not numeric and is neither label nor client")
-    return _as_features(features.to_numpy(), file), _checked({n: table[n].to_numpy() for n in named}, file)
-
-
-def _as_features(values: Any, file: Path) -> NDArray[np.float32]:
-    if values.shape[1] == 0:
+    if not len(features.columns):
         raise DataError(f"{file}: has no feature columns")
-    try:
-        return np.ascontiguousarray(values, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise DataError(f"{file}: features must be numbers") from None
+    columns = {n: table[n].to_numpy(dtype=object, na_value=np.nan) for n in named}
+    return features.to_numpy(dtype=np.float64, na_value=np.nan), _checked(columns, file)
 
 
 def _checked(columns: dict[str, Any], file: Path) -> dict[str, Any]:
     for name, column in columns.items():
-        missing = np.array([value is None or value != value for value in column.tolist()])  # nan is not itself
-        if missing.any():
-            raise DataError(f"{file}: row {int(np.argmax(missing))} has no {name}")
+        for row, value in enumerate(column.tolist()):
+            if value is None or value == "" or (isinstance(value, float) and not math.isfinite(value)):
+                raise DataError(f"{file}: row {row} has no {name}: {value!r}")
     return columns

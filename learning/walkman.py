@@ -19,6 +19,8 @@ def walkman_step(y: Tensor, lam: Tensor, g: Tensor, beta: float) -> tuple[Tensor
 class Walkman(Algorithm):
     """One linearised step per visit; the token is the mean of all clients' last contributions."""
 
+    state_copies = 3
+
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)
         self.duals = torch.zeros_like(self.models)

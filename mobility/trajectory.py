@@ -18,7 +18,7 @@ class Trajectories:
     """
 
     def __init__(self, movement: Movement) -> None:
-        self._movement = movement
+        self.movement = movement
         self._log: Callable[[Waypoints], None] = lambda waypoints: None
         self._from = np.array(movement.start(), dtype=float)
         n = len(self._from)
@@ -41,7 +41,7 @@ class Trajectories:
 
     @property
     def still(self) -> bool:
-        return self._movement.still
+        return self.movement.still
 
     def positions(self, t: float) -> FloatArray:
         """Places [n,2] at time t, which must not lie before an earlier call's."""
@@ -65,7 +65,7 @@ class Trajectories:
 
     def after_visit(self, visit: int, t: float) -> bool:
         """Let the movement model place everyone anew after a visit; whether it did."""
-        places = self._movement.after_visit(visit)
+        places = self.movement.after_visit(visit)
         if places is None:
             return False
         n = len(self)
@@ -103,7 +103,7 @@ class Trajectories:
         newest = np.maximum(self._last[clients] - 1, 0)
         t = np.where(has_queue, self._queue_t[clients, newest], self._arrive[clients])
         xy = np.where(has_queue[:, None], self._queue_xy[clients, newest], self._to[clients])
-        self._append(self._movement.extend(clients, t, xy))
+        self._append(self.movement.extend(clients, t, xy))
 
     def _append(self, new: Waypoints) -> None:
         order = np.argsort(new.client, kind="stable")

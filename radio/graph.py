@@ -20,10 +20,14 @@ class ContactGraph:
         self._places = places
         self._radio = radio
         self._terrain = terrain
-        self.members = members  # [n] who belongs to the graph: those the vehicle can drive to
-        self.reachable = np.flatnonzero(members)
+        self.admit(members)
         self._range_m = radio.range_m * (1 + 1e-9)  # who is near enough to ask; the link itself decides
         self.still = places.trajectories.still
+
+    def admit(self, members: BoolArray) -> None:
+        """From now on these [n] belong to the graph: those the vehicle can drive to."""
+        self.members = members
+        self.reachable = np.flatnonzero(members)
 
     def neighbours(self, client: int) -> IntArray:
         """The client's neighbours, without itself, in ascending order."""

@@ -48,15 +48,31 @@ def cross_check(scenario: Scenario) -> list[Problem]:
     if isinstance(mobility, SquadsMobility) and mobility.squads > clients.count:
         message = f"must be at most the number of clients, {clients.count}"
         problems.append(Problem("clients.mobility.squads", message, mobility.squads))
+    if isinstance(mobility, SquadsMobility) and mobility.regroup_at_s is not None and mobility.squads == 1:
+        message = "must not be given with a single squad: there is no other to change to"
+        problems.append(Problem("clients.mobility.regroup_at_s", message, mobility.regroup_at_s))
     if isinstance(mobility, PlacedAnewMobility) and mobility.neighbours >= clients.count:
         message = f"must be less than the number of clients, {clients.count}"
         problems.append(Problem("clients.mobility.neighbours", message, mobility.neighbours))
+    if clients.late >= clients.count:
+        problems.append(
+            Problem("clients.late", f"must be less than the number of clients, {clients.count}", clients.late)
+        )
     learning = scenario.learning
+    if learning.server == "star" and learning.active == "visited":
+        message = 'must be "all" or a number for server = "star": nobody is visited'
+        problems.append(Problem("learning.active", message, "visited"))
     if learning.reference.kind == "local":
         problems.append(Problem("learning.reference", "must be an algorithm that exchanges models", "local"))
+    if learning.token == "neighbourhood" and (learning.variant != "slack" or learning.server == "star"):
+        message = 'must be "global" unless variant = "slack" and server = "vehicle"'
+        problems.append(Problem("learning.token", message, "neighbourhood"))
     if learning.variant != "slack" and math.isinf(max(np.atleast_1d(learning.eps))):
         message = f'must be finite for variant = "{learning.variant}"'
         problems.append(Problem("learning.eps", message, learning.eps))
+    if learning.test_share + learning.validation_share >= 1:
+        message = f"must be less than 1 together with test_share = {learning.test_share:g}, to leave some for training"
+        problems.append(Problem("learning.validation_share", message, learning.validation_share))
     if isinstance(learning.dataset, SyntheticDataset):
         problems += _ordered("learning.dataset.samples", learning.dataset.samples)
     return problems

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from learning.algorithm import Contact, Exchange
-from radio.exchange import Load, Outcome, run_exchange
+from radio.exchange import Load, Outcome, ideal_exchange, run_exchange
 from radio.link import link_over_time, linked
 from simulator.learner import build_learner
 from simulator.ledger import Ledger, Visit
@@ -33,22 +33,31 @@ class Simulation:
         self.scenario = scenario
         streams = Streams(scenario.seed)
         self.world = build_world(scenario, streams, plugins or {})
-        self.learner = build_learner(scenario, streams, plugins or {})
+        self.learner = build_learner(scenario, streams, plugins or {}, self.world.homes)
         self.ledger = Ledger(scenario, self.learner)
         self._walk_draws = streams.generator("walk")
         self._active_draws = streams.generator("active")
+        self._everyone = self.world.graph.members  # whom the vehicle can reach, those who are late included
+        self._absent = self.world.late.copy()
+        self.world.graph.admit(self._everyone & ~self._absent)
         self.env = simpy.Environment()
 
     def start(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> simpy.Event:
-        """Set the vehicle going; returns the event at which the run is over. `watch` is called after every visit."""
+        """Set the vehicle going, or the rounds of an ideal server; returns the event at which the run is over.
+
+        `watch` is called after every visit.
+        """
         self.log = log or NoLog()
         self.watch = watch or (lambda ledger: None)
         self.ledger.begin(self.log)
         self.world.places.trajectories.record(self.log.client_track)
         self.vehicle = Vehicle(self.env, self.world, self.scenario.vehicle, self.log.vehicle_track)
-        drive = self.env.process(self._drive())
+        life = self._drive() if self.scenario.learning.server == "vehicle" else self._rounds()
+        process = self.env.process(life)
+        if self.world.homes.change_at_s is not None:
+            self.env.process(self._change_homes(self.world.homes.change_at_s))
         limit = self.scenario.stop.sim_time_s
-        return drive if limit is None else drive | self.env.timeout(limit)
+        return process if limit is None else process | self.env.timeout(limit)
 
     def run(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> dict[str, Any]:
         """Run to the end and return the summary."""
@@ -65,6 +74,7 @@ class Simulation:
         """Choose a client, drive to it, exchange; until the run is over."""
         walk, here = self.world.walk, None  # the client it is at; nobody's before the first visit
         while not self.ledger.over(self.env.now):
+            self._admit()
             row = walk.anywhere() if here is None else walk.row(here)
             target = row.draw(self._walk_draws)
             if (yield from self.vehicle.chase(target)):
@@ -75,20 +85,18 @@ class Simulation:
 
     def _contact(self, target: int) -> Generator[Any, Any, None]:
         """The vehicle stands still; those asked take part; those whose exchange gets through learn."""
-        places, algorithm = self.world.places, self.learner.algorithm
+        places = self.world.places
         arrived_s, here = self.env.now, self.vehicle.xy
         places.advance(arrived_s)
         neighbours = self._neighbourhood(target, here)
         active = self._choose(target, neighbours)
         progress = self.ledger.progress(arrived_s)
-        exchange = algorithm.exchange(active, progress)
+        exchange = self.learner.algorithm.exchange(active, progress)
         outcome = self._exchange(active, exchange, here)
         yield self.env.timeout(outcome.end_s - arrived_s)
 
-        delivered = active[outcome.delivered]
-        contact = Contact(delivered, len(neighbours), progress)
-        update = algorithm.update(contact) if len(delivered) else None
-        self.ledger.visit(Visit(target, here, arrived_s, neighbours, active, exchange, outcome, update))
+        contact = Contact(active[outcome.delivered], len(neighbours), progress, target, neighbours)
+        self._learn(contact, active, exchange, outcome, arrived_s, here)
         every = self.scenario.log.graph_every
         places.after_visit(self.ledger.visits, self.env.now)
         places.advance(self.env.now)
@@ -96,9 +104,52 @@ class Simulation:
             self.log.graph(self.ledger.visits, self.env.now, self.world.graph.edges())
         self.watch(self.ledger)
 
+    def _rounds(self) -> Generator[Any, Any, None]:
+        """An ideal server: each round it reaches clients at random, wherever they are; only computing takes time."""
+        while not self.ledger.over(self.env.now):
+            self._admit()
+            began_s, there = self.env.now, np.flatnonzero(~self._absent)
+            wanted = self.scenario.learning.active
+            count = min(wanted, len(there)) if isinstance(wanted, int) else len(there)
+            active = np.sort(self._active_draws.choice(there, count, replace=False))
+            progress = self.ledger.progress(began_s)
+            exchange = self.learner.algorithm.exchange(active, progress)
+            outcome = ideal_exchange(self._load(exchange), began_s)
+            yield self.env.timeout(outcome.end_s - began_s)
+            self._learn(Contact(active, len(there), progress), active, exchange, outcome, began_s, None)
+            self.watch(self.ledger)
+
+    def _change_homes(self, at_s: float) -> Generator[Any, Any, None]:
+        """Some clients go over to other squads, and their data become like those there."""
+        yield self.env.timeout(at_s)
+        self.learner.move(self.world.homes.movers, self.world.homes.to)
+
+    # --- steps of it ---------------------------------------------------------------------------------------
+
+    def _admit(self) -> None:
+        """Let those who are late join when their time has come."""
+        if self._absent.any() and self.ledger.progress(self.env.now) >= self.scenario.clients.late_at:
+            self.ledger.welcome(np.flatnonzero(self._absent))
+            self._absent[:] = False
+            self.world.graph.admit(self._everyone)
+
+    def _learn(
+        self,
+        contact: Contact,
+        active: IntArray,
+        exchange: Exchange,
+        outcome: Outcome,
+        began_s: float,
+        place: FloatArray | None,
+    ) -> None:
+        """Update with exactly the delivered clients, and enter the visit."""
+        update = self.learner.algorithm.update(contact) if len(contact.clients) else None
+        self.ledger.visit(Visit(contact, active, exchange, outcome, update, began_s, place))
+
     def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
         """The visited client and every client that hears the vehicle where it stands, ascending."""
         near = self.world.places.within(here, self.world.radio.range_m * (1 + 1e-9))
+        near = near[~self._absent[near]]
         heard = near[linked(self.world.radio, self.world.terrain, here, self.world.places.true(near))]
         return np.union1d(heard, [target])
 
@@ -117,6 +168,8 @@ class Simulation:
             link_over_time(radio, world.terrain, world.places.trajectories, here, int(client), self.env.now)
             for client in active
         ]
+        return run_exchange(links, self._load(exchange), self.env.now, radio.setup_s, radio.latency_s)
+
+    def _load(self, exchange: Exchange) -> Load:
         compute_s = exchange.flops / self.scenario.clients.compute_flops_per_s
-        load = Load(exchange.bytes_down, compute_s, exchange.bytes_up, exchange.broadcast)
-        return run_exchange(links, load, self.env.now, radio.setup_s, radio.latency_s)
+        return Load(exchange.bytes_down, compute_s, exchange.bytes_up, exchange.broadcast)

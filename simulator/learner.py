@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from learning import samples
 from learning.algorithm import Algorithm, Model, Settings, layers
 from learning.apfl import APFL
+from learning.clusters import IFCA, SquadOracle
 from learning.data import ClientData
 from learning.ditto import Ditto
 from learning.errors import DataError
@@ -20,19 +23,25 @@ from learning.fedavg import FedAvg
 from learning.local import Local
 from learning.mlp import MLP
 from learning.mlr import MLR
-from learning.module import ModuleModel, cnn
-from learning.partition import by_column, by_dirichlet, by_labels, evenly, split
+from learning.module import cnn
+from learning.neighbourhood import Neighbourhood
+from learning.partition import by_column, by_dirichlet, by_labels, check_rows, evenly, split
 from learning.per_fedavg import PerFedAvg
 from learning.pfedme import PFedMe
+from learning.places import PlacedData, Shift, share_within
 from learning.rwsadmm import Slack
 from learning.rwsadmm_paper import Derived, Printed
 from learning.synthetic import synthetic
+from learning.trial import try_model, wrap
 from learning.walkman import Walkman
+from simulator import memory
 from simulator.errors import Problem, ScenarioError, UserError
+from simulator.keys import OwnClass
 from simulator.learning_keys import ColumnPartition, LabelsPartition
 from simulator.plugins import make
 from simulator.scenario import Scenario
 from simulator.streams import Streams
+from simulator.world import Homes
 
 DATASETS: dict[str, Any] = {
     "synthetic": synthetic,
@@ -56,27 +65,30 @@ class Learner:
     algorithm: Algorithm
     evaluator: Evaluator
     device: torch.device
+    memory_bytes: int  # of client state and data, about
+    placed: PlacedData | None = None
+
+    def move(self, clients: NDArray[np.int64], places: NDArray[np.int64]) -> None:
+        """These clients go to other places for good: their data become like those there."""
+        if self.placed is not None:
+            self.placed.move(clients, places)
+            self.evaluator.look_again(clients)
 
 
-def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> Learner:
+def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any], homes: Homes) -> Learner:
     """Data and client state on the device, everyone with the same random model."""
     keys = scenario.learning
     device = choose_device(keys.device)
-    data = build_data(scenario, streams, plugins).to(device)
+    data = build_data(scenario, streams, plugins, homes.place)
     model = build_model(scenario, streams, plugins, data)
     named = layers(model)
     if isinstance(keys.eps, tuple) and len(keys.eps) != len(named):
         message = f"must have one width for each layer of the model: {', '.join(named)}"
         raise ScenarioError(scenario.name, [Problem("learning.eps", message, list(keys.eps))])
-    parts = {
-        "data": data,
-        "model": model,
-        "settings": Settings(**{f.name: getattr(keys, f.name) for f in fields(Settings)}),
-        "start": model.start(streams.generator("model")).to(device),
-        "draw": streams.draw("batches"),
-    }
     kinds: dict[str, Any] = {
-        "rwsadmm": VARIANTS[keys.variant],
+        "rwsadmm": Neighbourhood if keys.token == "neighbourhood" else VARIANTS[keys.variant],
+        "ifca": IFCA,
+        "squad_oracle": SquadOracle,
         "fedavg": FedAvg,
         "ditto": Ditto,
         "apfl": APFL,
@@ -85,27 +97,70 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any])
         "walkman": Walkman,
         "local": Local,
     }
+    copies = _state_copies("learning.algorithm", keys.algorithm, kinds, plugins)
+    if keys.algorithm.kind == "local":
+        copies += _state_copies("learning.reference", keys.reference, kinds, plugins)
+    memory_bytes = memory.estimate(data.clients, model.parameters, copies, memory.size_of(data))
+    memory.make_room(memory_bytes - (memory.size_of(data) if device.type == "cpu" else 0), device)
+    data = data.to(device)
+    placed = _placed(scenario, streams, homes, data)
+    parts = {
+        "data": data if placed is None else placed.data,
+        "model": model,
+        "settings": Settings(**{f.name: getattr(keys, f.name) for f in fields(Settings)}),
+        "start": model.start(streams.generator("model")).to(device),
+        "draw": streams.draw("batches"),
+    }
     if keys.algorithm.kind == "local":
         parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
     algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
-    return Learner(algorithm, Evaluator(algorithm), device)
+    return Learner(algorithm, Evaluator(algorithm), device, memory_bytes, placed)
 
 
-def build_data(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> ClientData:
-    """Samples, shared out among the clients and split into their parts."""
+def _placed(scenario: Scenario, streams: Streams, homes: Homes, data: ClientData) -> PlacedData | None:
+    """The data as clients' places make them, if places matter."""
+    if homes.place is None:
+        return None
+    keys = scenario.learning
+    with _explained(scenario, "learning.shift", keys.shift):
+        shift = Shift(keys.shift, homes.count, data, streams.generator("places"))
+    return PlacedData(replace(data, place=homes.place.copy()), shift, homes.place, homes.movers)
+
+
+def _state_copies(key: str, part: Any, kinds: dict[str, Any], plugins: dict[str, Any]) -> int:
+    """How many tensors [n,d] the algorithm a table chooses will keep."""
+    return int(getattr(plugins[key] if isinstance(part, OwnClass) else kinds[part.kind], "state_copies", 1))
+
+
+def build_data(
+    scenario: Scenario, streams: Streams, plugins: dict[str, Any], place: NDArray[np.int64] | None = None
+) -> ClientData:
+    """Samples, shared out among the clients (over their places, if asked) and split into their parts."""
     keys, clients = scenario.learning, scenario.clients.count
     given = {"clients": clients, "generator": streams.generator("data")}
-    try:
+    with _explained(scenario, "learning.dataset", keys.dataset.kind):
         pool = make("learning.dataset", keys.dataset, DATASETS, plugins, **given)
         if isinstance(pool, ClientData):  # a data set of the user's own may share itself out
+            pool.check(clients)
+            if keys.partition or keys.max_train_samples:
+                raise DataError("shares itself out: leave learning.partition and learning.max_train_samples out")
             return pool
-        partition = keys.partition or (ColumnPartition() if pool.owner is not None else LabelsPartition())
-        given = {"samples": pool, "clients": clients, "generator": streams.generator("partition")}
+        if not isinstance(pool, samples.Samples):
+            raise DataError(
+                f"must make learning.samples.Samples or learning.data.ClientData, not {type(pool).__name__}"
+            )
+        pool = pool.checked()
+    partition = keys.partition or (ColumnPartition() if pool.owner is not None else LabelsPartition())
+    generator = streams.generator("partition")
+    over = clients if place is None or keys.partition_over == "clients" else int(place.max()) + 1
+    given = {"samples": pool, "clients": over, "generator": generator}
+    with _explained(scenario, "learning.partition", partition.kind):
         rows = make("learning.partition", partition, PARTITIONS, plugins, **given)
-        shares = {"test_share": keys.test_share, "validation_share": keys.validation_share}
-        return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
-    except DataError as error:
-        raise ScenarioError(scenario.name, [Problem("learning.dataset", str(error))]) from None
+        check_rows(rows, pool, over)
+        if place is not None and keys.partition_over == "places":
+            rows = share_within(rows, place, generator)
+    shares = {"test_share": keys.test_share, "validation_share": keys.validation_share}
+    return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
 
 
 def build_model(scenario: Scenario, streams: Streams, plugins: dict[str, Any], data: ClientData) -> Model:
@@ -114,15 +169,23 @@ def build_model(scenario: Scenario, streams: Streams, plugins: dict[str, Any], d
     given: dict[str, Any] = {"features": data.features.shape[1], "classes": data.classes}
     if keys.kind == "cnn":
         given["shape"] = data.shape
-    try:
+    with _explained(scenario, "learning.model", keys.kind):
         with torch.random.fork_rng(devices=[]):  # a module draws its first parameters from torch's own generator
             torch.manual_seed(int(streams.generator("module").integers(2**63)))
-            model = make("learning.model", keys, MODELS, plugins, **given)
-        if isinstance(model, torch.nn.Module):
-            return ModuleModel(model, data.shape or (given["features"],))
-        return model
+            model: Any = make("learning.model", keys, MODELS, plugins, **given)
+        model = wrap(model, data) if isinstance(model, torch.nn.Module) else model
+        try_model(model, data)
+    checked: Model = model
+    return checked
+
+
+@contextmanager
+def _explained(scenario: Scenario, key: str, value: str) -> Iterator[None]:
+    """Say of wrong data or a model that does not fit where the scenario asks for it."""
+    try:
+        yield
     except DataError as error:
-        raise ScenarioError(scenario.name, [Problem("learning.model", str(error), keys.kind)]) from None
+        raise ScenarioError(scenario.name, [Problem(key, str(error), value)]) from None
 
 
 def label_counts(data: ClientData) -> NDArray[np.int64]:

@@ -8,7 +8,6 @@ from pydantic import Field, Tag
 
 from simulator.keys import Count, NotNegative, Own, Part, Positive, Share, by_kind, key, short_for
 
-
 Width = Annotated[float, Field(ge=0, allow_inf_nan=True)]  # of a tube; inf for none
 
 
@@ -101,6 +100,14 @@ class PerFedavg(Part):
     kind: Literal["per_fedavg"] = key("per_fedavg", "a token from which one gradient step makes a personal model")
 
 
+class Ifca(Part):
+    kind: Literal["ifca"] = key("ifca", "FedAvg with several models; each client takes the one that suits it best")
+
+
+class SquadOracle(Part):
+    kind: Literal["squad_oracle"] = key("squad_oracle", "FedAvg within each squad, as if one knew whose data are alike")
+
+
 class Walkman(Part):
     kind: Literal["walkman"] = key("walkman", "consensus ADMM along a random walk")
 
@@ -140,6 +147,8 @@ Algorithm = Annotated[
     | Annotated[Apfl, Tag("apfl")]
     | Annotated[Pfedme, Tag("pfedme")]
     | Annotated[PerFedavg, Tag("per_fedavg")]
+    | Annotated[Ifca, Tag("ifca")]
+    | Annotated[SquadOracle, Tag("squad_oracle")]
     | Annotated[Walkman, Tag("walkman")]
     | Annotated[Local, Tag("local")]
     | Own,
@@ -157,6 +166,15 @@ class Learning(Part):
     partition: Partition | None = key(
         None, "whose samples are whose; by default as the data say, or else two labels each"
     )
+    partition_over: Literal["clients", "places"] = key(
+        "clients",
+        "whom the samples are shared out among; places are squads, or else groups of clients that start near each "
+        "other, and a place's samples are shared evenly by its clients",
+    )
+    shift: Literal["none", "rotated", "permuted"] = key(
+        "none", "how data differ from place to place: images turned, or labels renamed"
+    )
+    places: Count = key(8, "how many places there are where clients do not move in squads")
     test_share: Annotated[float, Field(gt=0, lt=1)] = key(0.25, "share of each client's samples kept for testing")
     validation_share: Annotated[float, Field(ge=0, lt=1)] = key(0.0, "share kept for choosing hyper-parameters")
     max_train_samples: Count | None = key(None, "most training samples of a client, for the few-data regime")
@@ -182,10 +200,21 @@ class Learning(Part):
     growing_mean: bool = key(True, "rwsadmm slack: the token is the mean of the clients seen, not of all")
     token_pace: Annotated[float, Field(gt=0, le=1)] | None = key(
         None,
-        "rwsadmm: the token goes this share of the way to the mean of the delivered contributions; by default it is the "
-        "mean of all clients' last ones",
+        "rwsadmm: the token goes this share of the way to the mean of the delivered contributions; by default it is "
+        "the mean of all clients' last ones",
     )
-    fine_tune: bool = key(False, "fedavg: from open_at on clients take the token once more and train on their own")
+    token: Literal["global", "neighbourhood"] = key(
+        "global", "rwsadmm slack: one token for all, or each client's own, drawn to what its neighbours contributed"
+    )
+    rho: Literal["cv", "eb"] | Share = key(
+        "cv",
+        "neighbourhood: its share ρ in a client's token; chosen by clients that try it out (cv), from the spread of "
+        "contributions (eb), or fixed",
+    )
+    ifca_clusters: Count = key(8, "ifca: how many models")
+    fine_tune: bool = key(
+        False, "fedavg, ifca, squad_oracle: from open_at on clients take the token once more and train on their own"
+    )
     ditto_lambda: NotNegative = key(1.0, "ditto: how strongly a personal model is drawn to the token, λ")
     apfl_alpha: Share = key(0.5, "apfl: share α of a client's own model in its mixture; where it starts if adaptive")
     apfl_adaptive: bool = key(False, "apfl: whether each client learns its α")
@@ -198,6 +227,11 @@ class Learning(Part):
         "first_order", "per_fedavg: leave the Hessian out, or take a difference of gradients for it"
     )
     per_fedavg_delta: Positive = key(0.001, "per_fedavg hessian_free: how far apart the gradients are taken, δ")
+    server: Literal["vehicle", "star"] = key(
+        "vehicle",
+        "who carries the token: the vehicle, or for comparison an ideal server that reaches `active` random clients at "
+        "once; each of its rounds counts as a visit",
+    )
     active: Literal["all", "visited"] | Count = key(
         "all", "who takes part in a contact: all in range, the visited client, or at most this many"
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from learning.algorithm import Exchange, Update
+from learning.algorithm import Contact, Exchange, Update
 from radio.exchange import Outcome
 from simulator.learner import Learner
 from simulator.runfolder import NoLog
@@ -38,14 +38,13 @@ LAST_VALUES = (
 class Visit:
     """One visit, as the engine saw it."""
 
-    client: int
-    place: NDArray[np.float64]  # [2] of the vehicle
-    arrived_s: float
-    neighbours: IntArray
+    contact: Contact
     active: IntArray
     exchange: Exchange
     outcome: Outcome
     update: Update | None  # None: nobody was delivered
+    began_s: float
+    place: NDArray[np.float64] | None  # [2] of the vehicle; None for an ideal server
 
 
 class Ledger:
@@ -72,6 +71,8 @@ class Ledger:
         self.start_acc = self.accuracy
         self._diverged = False
         self._evaluated_at = -1  # the visit after which all clients were looked at last
+        self._late: IntArray | None = None  # those who joined late
+        self._late_token_acc: float | None = None  # what the token was worth to them when they joined
         self._last: dict[str, Any] = {}  # the last value of each column of LAST_VALUES
 
     def begin(self, log: NoLog) -> None:
@@ -114,6 +115,11 @@ class Ledger:
         """End the run after the present visit."""
         self.stopped_by = self.stopped_by or "interrupted"
 
+    def welcome(self, late: IntArray) -> None:
+        """These clients join now."""
+        self._late = late
+        self._late_token_acc = float(self._evaluator.token_accuracy()[late].mean())
+
     def miss(self) -> None:
         """A client was chased in vain."""
         self.missed += 1
@@ -121,14 +127,15 @@ class Ledger:
 
     def visit(self, visit: Visit) -> None:
         """Enter a visit that has just ended, and log it."""
-        outcome, update = visit.outcome, visit.update
-        delivered = visit.active[outcome.delivered]
-        travel_s = visit.arrived_s - self.now
+        outcome, update, client = visit.outcome, visit.update, visit.contact.visited
+        delivered = visit.contact.clients
+        travel_s = visit.began_s - self.now
         charged = int(visit.exchange.charged)
         self.now = outcome.end_s
         self.visits += 1
         self._missed_in_a_row = 0
-        self.visits_to[visit.client] += 1
+        if client is not None:
+            self.visits_to[client] += 1
         steps = update.gradient_steps if update else 0
         self.gradient_steps[delivered] += steps
         self.received[visit.active] += charged * outcome.bytes_down
@@ -145,18 +152,18 @@ class Ledger:
         self._evaluator.look_again(delivered)
         row = {
             "visit": self.visits,
-            "client": visit.client,
+            "client": client,
             "sim_time_s": self.now,
             "host_time_s": time.perf_counter() - self._began,
-            "vehicle": 0,
-            "vehicle_x_m": visit.place[0],
-            "vehicle_y_m": visit.place[1],
+            "vehicle": None if visit.place is None else 0,
+            "vehicle_x_m": None if visit.place is None else visit.place[0],
+            "vehicle_y_m": None if visit.place is None else visit.place[1],
             "travel_s": travel_s,
-            "contact_s": outcome.end_s - visit.arrived_s,
+            "contact_s": outcome.end_s - visit.began_s,
             "airtime_s": outcome.airtime_s,
             "compute_s": outcome.compute_s,
             "missed": self.missed - self._missed_reported,
-            "neighbours": len(visit.neighbours),
+            "neighbours": visit.contact.neighbourhood,
             "active": len(visit.active),
             "delivered": len(delivered),
             "active_ids": visit.active,
@@ -182,12 +189,14 @@ class Ledger:
         """Look at all clients: log a row for each, return what goes with the visit."""
         n = len(self.visits_to)
         self._evaluated_at = self.visits
+        seen = self._evaluator.overview(self.progress(self.now))
         self._log.clients(
             {
                 "visit": np.full(n, self.visits),
                 "sim_time_s": np.full(n, self.now),
                 "client": np.arange(n),
                 "test_acc": self._evaluator.test.accuracy,
+                "token_test_acc": seen.token_test_acc,
                 "test_samples": self._evaluator.test.count,
                 "visits": self.visits_to,
                 "participations": self._participations,
@@ -196,9 +205,8 @@ class Ledger:
                 "bytes_up": self.sent,
             }
         )
-        seen = self._evaluator.overview(self.progress(self.now))
         found = {
-            "token_test_acc": seen.token_test_acc,
+            "token_test_acc": float(seen.token_test_acc.mean()),
             "lagrangian": seen.lagrangian,
             "lyapunov": seen.lyapunov,
         }
@@ -236,8 +244,13 @@ class Ledger:
             "start_personal_test_acc_mean": self.start_acc,
             "personal_test_acc_mean": self.accuracy,
             "personal_test_acc_weighted": self._evaluator.test.weighted,
+            "late_token_test_acc": self._late_token_acc,
+            "late_personal_test_acc": self._mean_accuracy(self._late),
             **{name: self._last.get(name) for name in LAST_VALUES},
         }
+
+    def _mean_accuracy(self, clients: IntArray | None) -> float | None:
+        return None if clients is None else float(self._evaluator.test.accuracy[clients].mean())
 
     def _remember(self, row: dict[str, Any]) -> None:
         self._last |= {name: row[name] for name in LAST_VALUES if row.get(name) is not None}

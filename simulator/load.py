@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ from simulator.keys import OwnClass, Part
 from simulator.problems import problems_of
 from simulator.scenario import Scenario
 
+Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE as on the command line, or values by their dotted keys
 
-def load_scenario(name: str, overrides: Sequence[str] = (), seed: int | None = None) -> Scenario:
-    """The scenario in a file, or the packaged one of that name, with `KEY=VALUE` overrides applied.
+
+def load_scenario(name: str, overrides: Overrides = (), seed: int | None = None) -> Scenario:
+    """The scenario in a file, or the packaged one of that name, with overrides applied.
 
     Raises ScenarioError with everything that is wrong at once.
     """
@@ -32,9 +34,10 @@ def load_scenario(name: str, overrides: Sequence[str] = (), seed: int | None = N
     return scenario_of(raw, overrides, source, path.parent)
 
 
-def scenario_of(raw: dict[str, Any], overrides: Sequence[str], source: str, folder: Path = Path()) -> Scenario:
+def scenario_of(raw: dict[str, Any], overrides: Overrides, source: str, folder: Path = Path()) -> Scenario:
     """The scenario that a table as read from a file describes; files it names lie relative to `folder`."""
-    set_keys = [_apply(raw, override) for override in overrides]
+    pairs = overrides.items() if isinstance(overrides, Mapping) else [_parsed(override) for override in overrides]
+    set_keys = [_apply(raw, dotted, value) for dotted, value in pairs]
     problems = expand_files(raw, folder)
     _anchor_data_file(raw, folder)
     try:
@@ -52,7 +55,8 @@ def packaged_scenarios() -> dict[str, Path]:
     import scenarios
 
     folder = Path(scenarios.__file__).parent
-    return {str(p.relative_to(folder).with_suffix("").as_posix()): p for p in sorted(folder.rglob("*.toml"))}
+    files = [file for file in sorted(folder.rglob("*.toml")) if file.parent.name != "experiments"]
+    return {str(p.relative_to(folder).with_suffix("").as_posix()): p for p in files}
 
 
 def find_scenario(name: str) -> Path:
@@ -108,37 +112,41 @@ def _anchor_data_file(raw: dict[str, Any], folder: Path) -> None:
         dataset["path"] = str((folder / dataset["path"]).resolve())
 
 
-def _apply(raw: dict[str, Any], override: str) -> str:
-    """Set one KEY=VALUE in the raw scenario; the value is TOML, or a plain word. Returns the key."""
+def _parsed(override: str) -> tuple[str, Any]:
+    """Key and value of KEY=VALUE; the value is TOML, or a plain word."""
     dotted, equals, text = override.partition("=")
     dotted = dotted.strip()
     if not equals or not dotted:
         raise UserError(f"--set {override}: must be KEY=VALUE, such as vehicle.speed_mps=8")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return dotted, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()
+        return dotted, text.strip()
+
+
+def _apply(raw: dict[str, Any], dotted: str, value: Any) -> str:
+    """Set one key of the raw scenario. Returns the key."""
     table: Any = raw
     *parents, last = dotted.split(".")
     for parent in parents:
-        following = _item(table, parent, override)
+        following = _item(table, parent, dotted)
         if isinstance(following, str):  # a kind written in short
             following = {"kind": following}
         elif following is None:
             following = {}
         table[_index(table, parent)] = following
         table = following
-    _item(table, last, override)  # complains if this cannot hold a value
+    _item(table, last, dotted)  # complains if this cannot hold a value
     table[_index(table, last)] = value
     return dotted
 
 
-def _item(table: Any, name: str, override: str) -> Any:
+def _item(table: Any, name: str, dotted: str) -> Any:
     if isinstance(table, dict):
         return table.get(name)
     if isinstance(table, list) and name.isdecimal() and int(name) < len(table):
         return table[int(name)]
-    raise UserError(f"--set {override}: {name} is not a key there")
+    raise UserError(f"--set {dotted}: {name} is not a key there")
 
 
 def _index(table: Any, name: str) -> Any:

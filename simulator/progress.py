@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from simulator.ledger import Ledger
+if TYPE_CHECKING:
+    from simulator.ledger import Ledger
 
 LINE_EVERY_S = 5.0
 
@@ -76,6 +77,58 @@ class Downloads:
                 sys.stderr.write(f"{what}: {megabytes(total) if total else 'size unknown'}\n")
         if self._bar is not None:
             self._bar.update(done - self._bar.n)
+
+
+class NoPoints:
+    """Shows nothing of a batch."""
+
+    def __call__(self, failed: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PointsBar(NoPoints):
+    """How many points of a batch are done, with the time left, on a terminal."""
+
+    def __init__(self, total: int, before: int) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=total, initial=before, unit=" runs", dynamic_ncols=True, file=sys.stderr)
+
+    def __call__(self, failed: int) -> None:
+        if failed:
+            self._bar.set_postfix_str(f"{failed} failed", refresh=False)
+        self._bar.update()
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class PointsLines(NoPoints):
+    """The same as a plain line now and then."""
+
+    def __init__(self, total: int, before: int) -> None:
+        self._total, self._before, self._done = total, before, before
+        self._began = time.monotonic()
+        self._next_s = self._began
+        sys.stderr.write(f"{total} runs, {before} of them done before\n")
+
+    def __call__(self, failed: int) -> None:
+        self._done += 1
+        now, left = time.monotonic(), self._total - self._done
+        if now >= self._next_s or not left:
+            self._next_s = now + LINE_EVERY_S
+            each_s = (now - self._began) / (self._done - self._before)
+            failures = f", {failed} failed" if failed else ""
+            sys.stderr.write(f"{self._done} of {self._total} runs{failures}, about {clock(left * each_s)} left\n")
+            sys.stderr.flush()
+
+
+def points_progress(quiet: bool, total: int, before: int) -> NoPoints:
+    """For a batch of `total` points of which `before` were done already."""
+    if quiet:
+        return NoPoints()
+    return (PointsBar if sys.stderr.isatty() else PointsLines)(total, before)
 
 
 def progress_for(quiet: bool, visits: int | None) -> Silent:

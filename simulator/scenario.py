@@ -87,6 +87,8 @@ class SquadsMobility(Part):
     spread_m: Positive = key(20.0, "how far from the leader the others stand, m")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
     pause_s: Span = key((60.0, 300.0), "shortest and longest pause between moves, s")
+    regroup_at_s: NotNegative | None = key(None, "when some clients change squad; by default nobody ever does, s")
+    regroup_share: Share = key(0.5, "share of the clients that change; leaders stay")
 
 
 class PlacedAnewMobility(Part):
@@ -112,6 +114,8 @@ class Clients(Part):
     mobility: Mobility = key("squads", "how they move")
     report_period_s: Positive = key(10.0, "time between satellite reports of their places, s")
     report_error_m: NotNegative = key(2.0, "standard deviation of a reported place along each axis, m")
+    late: Annotated[int, Field(ge=0)] = key(0, "how many of them (the last ones) are not there at first")
+    late_at: Share = key(0.5, "share of the run that is over when those who are late join")
     compute_flops_per_s: Positive = key(1e9, "floating-point operations per second of a client's device")
 
 

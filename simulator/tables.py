@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,7 +18,7 @@ IDS = pa.list_(pa.int32())
 CONTACTS = pa.schema(
     [
         ("visit", WHOLE),  # 1, 2, …
-        ("client", WHOLE),  # the one visited
+        ("client", WHOLE),  # the one visited; null, like the vehicle, for a round of an ideal server
         ("sim_time_s", REAL),  # when the contact ended
         ("host_time_s", REAL),  # since the run began, on this computer
         ("vehicle", WHOLE),
@@ -57,6 +58,7 @@ CLIENTS = pa.schema(
         ("sim_time_s", REAL),
         ("client", WHOLE),
         ("test_acc", REAL),
+        ("token_test_acc", REAL),  # of the token, on this client's test data
         ("test_samples", WHOLE),
         ("visits", WHOLE),  # times the vehicle came to this client
         ("participations", WHOLE),  # exchanges that got through
@@ -94,7 +96,7 @@ class TableWriter:
         """Add rows, given as columns of equal length; a missing column is null."""
         length = len(next(iter(columns.values())))
         arrays = [
-            pa.array(columns[f.name], type=f.type) if f.name in columns else pa.nulls(length, f.type)
+            pa.array(_own(columns[f.name]), type=f.type) if f.name in columns else pa.nulls(length, f.type)
             for f in self._schema
         ]
         self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
@@ -119,6 +121,11 @@ class TableWriter:
                 writer.write_table(table)
         os.replace(partial, self._parquet)
         self._stream.unlink()
+
+
+def _own(column: Any) -> Any:
+    """A column that stays as it is: Arrow would look into an array that the run goes on counting in."""
+    return column.copy() if isinstance(column, np.ndarray) else column
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,17 @@ RADIOS = {"disc": Disc, "wifi_direct": WifiDirect}
 
 
 @dataclass(frozen=True)
+class Homes:
+    """Where clients are at home, if that matters to anything, and who changes it when."""
+
+    place: NDArray[np.int64] | None = None  # [n] 0 … count − 1: the client's squad, or a group that starts nearby
+    count: int = 0
+    movers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    to: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # where each mover goes
+    change_at_s: float | None = None
+
+
+@dataclass(frozen=True)
 class World:
     """All that is not learning."""
 
@@ -40,6 +51,8 @@ class World:
     graph: ContactGraph
     walk: Walk
     start: NDArray[np.float64]  # [2] where the vehicle starts
+    late: NDArray[np.bool_]  # [n] who is not there at first
+    homes: Homes
     warnings: tuple[str, ...]
 
 
@@ -62,10 +75,15 @@ def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -
     places = _places(scenario, terrain, streams, plugins)
     radio = make("radio", scenario.radio, RADIOS, plugins)
     members, warnings = _reachable(scenario, terrain, places, start)
+    late = np.arange(len(places)) >= len(places) - scenario.clients.late
+    if not (members & ~late).any():
+        message = "leaves nobody at first whom the vehicle can reach"
+        raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
     graph = ContactGraph(places, radio, terrain, members)
     walk = Walk(graph, scenario.vehicle.walk, scenario.vehicle.jump)
     warnings += _connectivity(scenario, graph)
-    return World(terrain, places, radio, graph, walk, start, tuple(warnings))
+    homes = _homes(scenario, places, streams)
+    return World(terrain, places, radio, graph, walk, start, late, homes, tuple(warnings))
 
 
 def vehicle_start(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
@@ -107,6 +125,27 @@ def _places(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dic
         message = f"must place {clients.count} clients: start() gave an array {first.shape}, or not all finite"
         raise ScenarioError(scenario.name, [Problem("clients.mobility.kind", message)])
     return Places(trajectories, streams.draw("reports"), clients.report_period_s, clients.report_error_m)
+
+
+def _homes(scenario: Scenario, places: Places, streams: Streams) -> Homes:
+    learning, movement = scenario.learning, places.trajectories.movement
+    kinds = (learning.algorithm.kind, learning.reference.kind)
+    if learning.partition_over == "clients" and learning.shift == "none" and "squad_oracle" not in kinds:
+        return Homes()
+    squad = getattr(movement, "squad", None)
+    if squad is None:
+        squad = _groups(places.true(np.arange(len(places))), learning.places, streams.generator("places"))
+    count = int(squad.max()) + 1
+    movers, to = getattr(movement, "regrouped", (np.empty(0, dtype=np.int64),) * 2)
+    return Homes(squad, count, movers, to, getattr(movement, "regroup_at_s", None))
+
+
+def _groups(xy: NDArray[np.float64], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Groups [n] of places that lie together, at most `count` of them, numbered from 0 without gaps."""
+    from scipy.cluster.vq import kmeans2
+
+    _, group = kmeans2(xy, min(count, len(xy)), minit="++", rng=generator)
+    return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 
 def _reachable(

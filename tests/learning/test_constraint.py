@@ -98,7 +98,7 @@ def test_chunks_give_the_same(problem, contacts, monkeypatch):
 def test_measure_by_hand():
     models = torch.tensor([[1.0, 0.0], [-0.5, 0.3], [0.0, 0.0]])
     duals = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]])
-    found = constraint.measure(models, torch.zeros(2), duals, 0.25, lambda rows: models[rows].sum())
+    found = constraint.measure(models, lambda clients: torch.zeros(2), duals, 0.25, lambda rows: models[rows].sum())
     assert found.violation_max == pytest.approx(0.75)
     assert found.violation_rms == pytest.approx(math.sqrt((0.75**2 + 0.25**2 + 0.05**2) / 6))
     assert found.violated_share == pytest.approx(3 / 6)

@@ -1,43 +1,125 @@
-"""Updates keep all their numbers on one device.
+"""Runs keep their numbers on one device: on a pretended GPU they end with the CPU's bits, and nothing mixes."""
 
-Torch's meta device stands for a GPU: like one, it refuses to mix with tensors elsewhere. Reading a number off it is
-possible only for the scalars that are logged, which are stood in for here.
-"""
-
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
+from pretend_device import PRETEND, Pretend, There
 
 from learning.algorithm import Contact
+from learning.evaluate import Evaluator
 from learning.mlp import MLP
+from learning.module import ModuleModel
+from simulator.engine import Simulation
 
-META = torch.device("meta")
 KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"]
+VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]
 
 
-@pytest.mark.parametrize("mlp", [False, True])
+@pytest.fixture(autouse=True)
+def _no_compiled_loops(monkeypatch):
+    """They run on a CPU alone; here the same tensor operations run in both places."""
+    for module in ("algorithm", "mlp", "rwsadmm"):
+        monkeypatch.setattr(f"learning.{module}.kernels_for", lambda *tensors: None)
+
+
+def network(kind, small):
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(5, 4), torch.nn.Dropout(0.3), torch.nn.ReLU(), torch.nn.Linear(4, 3)
+    return {"mlr": small.model, "mlp": MLP(5, 3, (4, 4)), "module": ModuleModel(torch.nn.Sequential(*layers), (5,))}[
+        kind
+    ]
+
+
+def build(small, kind):
+    keys = {"fine_tune": True, "apfl_adaptive": True, "per_fedavg_variant": "hessian_free", "eps": 0.01}
+    return small.build(kind, local_steps=2, **keys)
+
+
+def assert_same(ours, theirs):
+    """But for M_β, whose norm is of another algorithm there."""
+    for a, b in zip(ours, theirs, strict=True):
+        one, other = asdict(a), asdict(b)
+        assert (one.pop("lyapunov", 0) or 0) == pytest.approx(other.pop("lyapunov", 0) or 0, rel=1e-4)
+        assert np.array_equal(one.pop("token_test_acc", 0), other.pop("token_test_acc", 0))
+        assert one == other
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [*((kind, model) for kind in KINDS for model in ("mlr", "mlp")), ("slack", "module"), ("apfl", "module")],
+)
+def test_updates_and_evaluation_mix_no_devices_and_give_the_same_bits(problem, kind, model):
+    small = problem(double=False)
+    model = network(model, small)
+    here = replace(small, model=model, start=model.start(np.random.default_rng(0)))
+
+    def run(one):
+        algorithm = build(one, kind)
+        evaluator, seen = Evaluator(algorithm), []
+        for clients, progress in VISITS:
+            seen.append(algorithm.update(Contact(np.array(clients), 4, progress)))
+            evaluator.look_again(np.array(clients))
+            seen.append(evaluator.overview(progress))
+        return algorithm, seen
+
+    ours, expected = run(here)
+    with Pretend():
+        theirs, seen = run(replace(here, data=here.data.to(PRETEND), start=here.start.to(PRETEND)))
+        assert_same(expected, seen)
+        held = {name: value for name, value in vars(theirs).items() if isinstance(value, torch.Tensor)}
+        assert len(held) >= 3
+        for name, value in held.items():
+            assert isinstance(value, There)
+            assert torch.equal(value.cpu(), getattr(ours, name))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_update_mixes_no_devices(problem, monkeypatch, kind, mlp):
+def test_an_update_reads_single_numbers_only(problem, kind):
+    """What is logged: waiting for more would hold a GPU up."""
     here = problem(double=False)
-    model = MLP(5, 3, (4, 4)) if mlp else here.model
-    start = model.start(np.random.default_rng(0))
-    there = replace(here, data=here.data.to(META), model=model, start=start.to(META))
-    assert there.data.features.device == META
-    algorithm = there.build(kind, fine_tune=True, apfl_adaptive=True, per_fedavg_variant="hessian_free")
-    read = []
-    monkeypatch.setattr(torch.Tensor, "__float__", lambda self: read.append(self.numel()) or 0.0)
-    for clients, progress in (([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)):
-        algorithm.exchange(np.array(clients), progress)
-        algorithm.update(Contact(np.array(clients), 4, progress))
-    tensors = [value for value in vars(algorithm).values() if isinstance(value, torch.Tensor)]
-    assert len(tensors) >= 3
-    assert all(tensor.device == META for tensor in tensors)
-    assert len(read) <= 4 * 4
-    assert set(read) == {1}  # single numbers only
+    with Pretend() as device:
+        algorithm = build(replace(here, data=here.data.to(PRETEND), start=here.start.to(PRETEND)), kind)
+        for clients, progress in VISITS:
+            device.read.clear()
+            algorithm.exchange(np.array(clients), progress)
+            algorithm.update(Contact(np.array(clients), 4, progress))
+            assert 1 <= len(device.read) <= 4
+            assert set(device.read) == {1}
 
 
-def test_mixing_would_be_noticed():
-    with pytest.raises((RuntimeError, NotImplementedError)):
-        torch.zeros(3, device=META) + torch.zeros(3)
+def test_a_whole_run_on_another_device_writes_the_same_log(small, monkeypatch):
+    def rows_of(device):
+        monkeypatch.setattr("simulator.learner.choose_device", lambda name: device)
+        simulation, rows = Simulation(small(learning={"validation_share": 0.1})), []
+        over = simulation.start()
+        simulation.ledger._log.contact = rows.append
+        simulation.env.run(until=over)
+        assert simulation.learner.algorithm.models.device == device
+        return [{name: value for name, value in row.items() if name != "host_time_s"} for row in rows]
+
+    expected = rows_of(torch.device("cpu"))
+    with Pretend():
+        found = rows_of(PRETEND)
+    assert len(found) == len(expected) == 20
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.pop("lyapunov", 0) == pytest.approx(theirs.pop("lyapunov", 0), rel=1e-4)
+        np.testing.assert_equal(ours, theirs)
+
+
+def test_mixing_is_noticed():
+    with Pretend() as device:
+        there, here = torch.ones(3).to(PRETEND), torch.ones(3)
+        for mix in (
+            lambda: there + here,
+            lambda: torch.where(here > 0, there, there),
+            lambda: torch.stack([here, there]),
+        ):
+            with pytest.raises(RuntimeError, match="mixes devices"):
+                mix()
+        assert (there + 1).device == PRETEND
+        assert (there + here.to(PRETEND)).cpu().tolist() == [2, 2, 2]
+        assert device.read == [3]
+        assert float(there.sum()) == 3
+        assert device.read == [3, 1]

@@ -54,6 +54,21 @@ def test_a_sample_belongs_to_one_client_and_one_part(kind, clients, seed, test, 
         assert len(numbers) == len(everyone)
 
 
+@given(st.integers(3, 9), st.floats(0.01, 0.98), st.floats(0.0, 0.98), st.sampled_from([None, 1, 4]))
+def test_even_few_samples_give_every_part_one(size, test, validation, most):
+    validation = min(validation, 0.99 - test)
+    data = split(pool(size), [np.arange(size)], np.random.default_rng(0), test, validation, most)
+    checks = int(data.validation_count[0])
+    assert data.train_count[0] >= 1
+    assert data.test_count[0] >= 1
+    assert (checks >= 1) == (validation > 0)
+    assert sorted(data.features[:, 0].tolist()) == sorted(set(data.features[:, 0].tolist()))
+    if most is None:
+        assert len(data.labels) == size
+    if size * min(test, 1 - test) > 3:
+        assert abs(data.test_count[0] - test * size) <= 1
+
+
 def test_labels_gives_each_client_its_number_of_labels_in_unequal_sizes():
     samples = pool(20_000)
     for labels in (1, 2, 5, 10):

@@ -18,6 +18,18 @@ def test_the_inner_step_is_the_least_of_its_model_of_the_objective():
     torch.testing.assert_close(slope, torch.zeros_like(slope), rtol=0, atol=1e-12)
 
 
+def test_the_outer_step_is_down_the_gradient_of_the_moreau_envelope(quadratic):
+    """F(w) = min over θ of f(θ) + (λ/2)|θ − w|², by autograd through its minimiser."""
+    lam = 2.5
+    w = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 3))).requires_grad_()
+    a, b = torch.from_numpy(quadratic.curvature), torch.from_numpy(quadratic.least)
+    shifted = a + lam * torch.eye(3, dtype=torch.float64)
+    theta = torch.linalg.solve(shifted, (a @ b.unsqueeze(2)).squeeze(2) + lam * w)
+    f = torch.einsum("ni,nij,nj->", theta - b, a, theta - b) / 2
+    slope = torch.autograd.grad(f + lam / 2 * (theta - w).square().sum(), w)[0]
+    torch.testing.assert_close(outer_step(w, theta, 0.1, lam), w - 0.1 * slope, rtol=0, atol=1e-12)
+
+
 def test_the_outer_step_and_the_token():
     w, theta = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[0.0, 2.0], [5.0, 0.0]])
     torch.testing.assert_close(outer_step(w, theta, 0.1, 5.0), torch.tensor([[0.5, 2.0], [4.0, 2.0]]))

@@ -221,7 +221,7 @@ def vectors(clients, growing_mean):
 
 def deliver(algorithm, clients, c):
     """Without a dual, and in a tube of no width, what a client contributes is its model."""
-    algorithm._contribute(clients, torch.from_numpy(c), 0.0)
+    algorithm._contribute(clients, torch.from_numpy(c), algorithm.token, 0.0)
     np.testing.assert_allclose(algorithm.contributions[clients], c, rtol=0, atol=1e-14)
 
 

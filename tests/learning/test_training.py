@@ -30,7 +30,7 @@ def test_slack_and_fedavg_learn_the_synthetic_task(problem, contacts, seed):
 def test_tokens_learn_what_clients_share(shared, contacts, kind):
     keys = {"walkman": {"beta": 3.0}}.get(kind, {})
     before, after = run(shared().build(kind, **keys), contacts(20, 200))
-    assert after[1].token_test_acc > max(0.75, before[1].token_test_acc + 0.3)
+    assert after[1].token_test_acc.mean() > max(0.75, before[1].token_test_acc.mean() + 0.3)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

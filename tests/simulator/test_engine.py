@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from analysis import Run, load_run
+from learning.algorithm import Algorithm
 from mobility.trajectory import place_at
 from simulator.engine import Simulation
 from simulator.errors import ScenarioError, UserError
@@ -163,53 +164,83 @@ def test_who_takes_part(small: Small, tmp_path: Path) -> None:
     assert all(client in ids for ids, client in zip(two["active_ids"], two["client"], strict=True))
 
 
-def snapshot(simulation: Simulation) -> dict[str, Any]:
-    algorithm: Any = simulation.learner.algorithm
-    tensors = ("token", "models", "duals", "contributions")
-    arrays = ("participations", "seen", "released")
-    return {n: getattr(algorithm, n).clone() for n in tensors} | {n: getattr(algorithm, n).copy() for n in arrays}
+def snapshot(algorithm: Algorithm, prefix: str = "") -> dict[str, Any]:
+    """A copy of all an algorithm remembers, its reference's included."""
+    found: dict[str, Any] = {}
+    for name, value in vars(algorithm).items():
+        if isinstance(value, torch.Tensor):
+            found[prefix + name] = value.clone().numpy()
+        elif isinstance(value, (np.ndarray, int, float)):
+            found[prefix + name] = np.array(value)
+        elif isinstance(value, Algorithm):
+            found |= snapshot(value, f"{name}.")
+    return found
 
 
-def test_a_lost_exchange_changes_nothing_and_is_charged(small: Small, tmp_path: Path) -> None:
+EVERY_ALGORITHM = [
+    *({"variant": variant} for variant in ("slack", "derived", "printed")),
+    *({"algorithm": kind} for kind in ("fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg")),
+    {"algorithm": "fedavg", "fine_tune": True, "open_at": 0.3},
+    {"open_at": 0.3, "eps": 0.01},
+]
+
+
+@pytest.mark.parametrize("keys", EVERY_ALGORITHM)
+def test_a_lost_exchange_changes_nothing_and_is_charged(small: Small, keys: dict[str, Any]) -> None:
     # A slow radio: everyone walks out of its range long before a model is through.
     scenario = small(
+        learning=keys,
         clients={"mobility": {"kind": "waypoint", "speed_mps": [2.0, 3.0], "pause_s": [0.0, 0.0]}},
         radio={"kind": "disc", "range_m": 10.0, "rate_mbps": 0.0001},
         stop={"visits": 10},
     )
     simulation = Simulation(scenario)
-    before = snapshot(simulation)
+    before = snapshot(simulation.learner.algorithm)
     summary = simulation.run()
-    after = snapshot(simulation)
+    after = snapshot(simulation.learner.algorithm)
     assert summary["delivered"] == 0
     assert summary["active"] >= 10
-    assert summary["bytes_down"] > 0
+    assert (summary["bytes_down"] > 0) == (keys.get("algorithm") != "local")
     assert summary["airtime_s"] > 1
     assert summary["personal_test_acc_mean"] == summary["start_personal_test_acc_mean"]
+    assert before.keys() == after.keys()
     for name, value in before.items():
         assert (value == after[name]).all(), name
 
 
-def test_only_delivered_clients_change(small: Small) -> None:
+@pytest.mark.parametrize("keys", EVERY_ALGORITHM)
+def test_only_delivered_clients_change(small: Small, keys: dict[str, Any]) -> None:
     scenario = small(
+        learning=keys,
         clients={"mobility": {"kind": "waypoint", "speed_mps": [2.0, 3.0], "pause_s": [0.0, 0.0]}},
         radio={"kind": "disc", "range_m": 40.0, "rate_mbps": 0.004},
         stop={"visits": 25},
     )
     simulation = Simulation(scenario)
-    states = [snapshot(simulation)]
+    algorithm = simulation.learner.algorithm
+    if keys.get("variant") == "printed":
+        algorithm.models += 0.1 * torch.randn(algorithm.models.shape, generator=torch.Generator().manual_seed(0))
+    states = [snapshot(algorithm)]
     rows: list[dict[str, Any]] = []
-    simulation.start(watch=lambda ledger: states.append(snapshot(simulation)))
+    simulation.start(watch=lambda ledger: states.append(snapshot(algorithm)))
     simulation.ledger._log.contact = rows.append  # type: ignore[method-assign]
     while len(rows) < 25:
         simulation.env.step()
-    lost = 0
+    lost = empty = 0
     for row, before, after in zip(rows, states[:-1], states[1:], strict=True):
-        changed = (before["models"] != after["models"]).any(dim=1).numpy()
+        changed = (before["models"] != after["models"]).any(axis=1)
         assert set(np.flatnonzero(changed)) == set(row["delivered_ids"])
         assert (after["participations"] - before["participations"]).sum() == row["delivered"]
+        others = np.setdiff1d(np.arange(8), row["delivered_ids"])
+        for name, was in before.items():
+            if row["delivered"] == 0:
+                assert (after[name] == was).all(), name
+            elif was.ndim and len(was) == 8:
+                assert (after[name][others] == was[others]).all(), name
         lost += row["active"] - row["delivered"]
+        empty += row["delivered"] == 0
     assert lost > 0
+    assert empty > 0
 
 
 def test_local_training_meets_the_same_clients_and_takes_the_same_steps(small: Small, tmp_path: Path) -> None:
@@ -321,3 +352,68 @@ def test_a_layout_that_cannot_be(small: Small) -> None:
     far = {"kind": "placed_anew", "neighbours": 7, "neighbour_range_m": 0.001}
     with pytest.raises(ScenarioError, match="raise neighbour_range_m"):
         Simulation(small(clients={"mobility": far}))
+
+
+# --- an ideal server, and clients that come late -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["rwsadmm", "fedavg", "pfedme", "local"])
+def test_an_ideal_server_reaches_clients_at_random_at_once(small: Small, tmp_path: Path, algorithm: str) -> None:
+    scenario = small(learning={"algorithm": algorithm, "server": "star", "active": 3}, stop={"visits": 40})
+    found = run(scenario, tmp_path / "a")
+    contacts = found.contacts
+    assert (contacts["delivered"] == 3).all()
+    assert (contacts["neighbours"] == 8).all()
+    assert contacts["client"].isna().all()
+    assert (contacts["airtime_s"] == 0).all()
+    assert (contacts["travel_s"].abs() < 1e-9).all()
+    assert contacts["sim_time_s"].iloc[-1] == pytest.approx(contacts["compute_s"].sum())
+    times = np.bincount(np.concatenate(contacts["delivered_ids"].to_list()), minlength=8)
+    assert times.sum() == 120
+    assert times.min() >= 7  # 15 each on average
+    assert (
+        contacts["personal_test_acc_mean"].iloc[-1] > contacts["personal_test_acc_mean"].iloc[0]
+    ) or algorithm == "pfedme"
+    if algorithm == "fedavg":
+        assert (contacts["bytes_down"] == 3 * 4 * 610).all()
+        assert (contacts["bytes_up"] == 3 * 4 * 610).all()
+    same(contacts, run(scenario, tmp_path / "b").contacts)
+
+
+def test_an_ideal_server_with_everyone_takes_everyone(small: Small, tmp_path: Path) -> None:
+    found = run(small(learning={"algorithm": "fedavg", "server": "star"}, stop={"visits": 3}), tmp_path / "a")
+    assert (found.contacts["delivered"] == 8).all()
+    assert (found.clients[found.clients["visit"] == 3]["participations"] == 3).all()
+
+
+@pytest.mark.parametrize("server", ["vehicle", "star"])
+def test_late_clients_are_nowhere_until_they_join(small: Small, tmp_path: Path, server: str) -> None:
+    learning = {"server": server, "open_at": 0.6, "evaluate_every": 1}
+    keys = {"clients": {"late": 3, "late_at": 0.5}, "vehicle": {"jump": 0.5}, "stop": {"visits": 40}}
+    found = run(small(learning=learning, **keys), tmp_path / "a")
+    took_part = found.contacts["active_ids"].map(lambda ids: bool(set(ids) & {5, 6, 7}))
+    assert not took_part[:20].any()
+    assert took_part[20:].any()
+    assert not found.contacts["client"][:20].isin([5, 6, 7]).any()
+    before = found.clients[(found.clients["visit"] == 20) & (found.clients["client"] >= 5)]
+    after = found.clients[(found.clients["visit"] == 40) & (found.clients["client"] >= 5)]
+    assert found.summary["late_token_test_acc"] == pytest.approx(before["token_test_acc"].mean())
+    assert found.summary["late_personal_test_acc"] == pytest.approx(after["test_acc"].mean())
+    assert (before["participations"] == 0).all()
+
+
+def test_token_accuracy_of_each_client_is_logged(small: Small, tmp_path: Path) -> None:
+    found = run(small(), tmp_path / "a")
+    means = found.clients.groupby("visit")["token_test_acc"].mean()
+    logged = found.contacts.set_index("visit")["token_test_acc"].dropna()
+    assert np.allclose(means.loc[logged.index], logged)
+    assert found.summary["late_token_test_acc"] is None
+
+
+def test_logged_counts_are_those_of_their_visit(small: Small, tmp_path: Path) -> None:
+    found = run(small(learning={"evaluate_every": 1}), tmp_path / "a")
+    steps = found.clients.groupby("visit")["gradient_steps"].sum()
+    assert steps.loc[0] == 0
+    assert (steps.loc[1:].to_numpy() == found.contacts["gradient_steps"].cumsum().to_numpy()).all()
+    visits = found.clients.groupby("visit")["visits"].sum()
+    assert (visits.to_numpy() == np.arange(21)).all()

@@ -13,6 +13,7 @@ import pytest
 
 from analysis import load_run
 from simulator.cli import main
+from simulator.experiments import load_experiment, plan
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -48,12 +49,18 @@ def test_first_own_scenario(desk: Path) -> None:
 
 
 def test_own_parts(desk: Path) -> None:
-    (desk / "my_parts.py").write_text(block("python", "class Ring"))
+    parts = [block("python", name) for name in ("class Ring", "class SlowServer", "class SmallNet", "def circles")]
+    assert all(len(part.splitlines()) < 20 for part in parts[1:])
+    (desk / "my_parts.py").write_text("\n\n".join(parts))
     (desk / "mine.toml").write_text(block("toml", "my_parts:Ring"))
     run_commands(block("sh", "mine.toml"))
     run = load_run("runs/mine")
     assert len(run.contacts) == 50
     assert run.contacts["neighbours"].max() == 3  # 62 m apart: one either side within 90 m
+    parameters = (2 + 1) * 16 + 2 * 16 + (16 + 1) * 2  # of SmallNet, for points and two circles
+    assert set(run.contacts["bytes_down"]) == {4 * parameters}
+    assert (run.clients["test_samples"] == 10).all()
+    assert run.summary["personal_test_acc_mean"] > run.summary["start_personal_test_acc_mean"] + 0.1
 
 
 def test_data_of_ones_own(desk: Path) -> None:
@@ -64,6 +71,14 @@ def test_data_of_ones_own(desk: Path) -> None:
     (desk / "own.toml").write_text(block("toml", "readings.csv") + "\n[clients]\ncount = 3\nmobility = 'static'\n")
     assert main(["run", "own.toml", "--quiet", "--set", "learning.step_size=0.5", "--set", "stop.visits=60"]) == 0
     assert load_run("runs/own").summary["personal_test_acc_mean"] > 0.8
+
+
+def test_a_comparison_of_ones_own(desk: Path) -> None:
+    (desk / "speed.toml").write_text(block("toml", "How fast must it drive?"))
+    walking, driving = plan(load_experiment("speed.toml"))
+    assert [len(entry.scenarios) for entry in (walking, driving)] == [5, 5]
+    assert walking.scenarios[0].vehicle.speed_mps == 1.5
+    assert walking.scenarios[0].stop.visits == driving.scenarios[0].stop.visits == 400
 
 
 def test_looking_at_results(desk: Path) -> None:

@@ -1,0 +1,169 @@
+"""RWSADMM with a token for each neighbourhood: where data follow places, neighbours know best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from learning.algorithm import Contact, Draw, Exchange, IntArray, Model, Settings, Update, layers
+from learning.data import ClientData
+from learning.rwsadmm import Slack
+
+FloatArray = NDArray[np.float64]
+
+DECAY = 0.8  # of what the mule remembers of a client's neighbours, per visit to it
+FORGET = 1e-3  # counts below this are dropped, so that what is kept does not grow with the run
+MIXTURES = np.linspace(0.0, 1.0, 5)  # shares ρ of the neighbourhood that clients try out
+TRIALS = 2  # a client tries them at its first visits
+
+
+class Neighbours:
+    """How often clients were in range of each other's visits; older visits count less."""
+
+    def __init__(self, clients: int) -> None:
+        self._near: list[dict[int, float]] = [{} for _ in range(clients)]  # N_ij: times j was in range at i's visits
+        self._near_to: list[set[int]] = [set() for _ in range(clients)]  # those i with N_ij > 0
+        self._visits = np.zeros(clients)  # T_i
+
+    def visit(self, client: int, near: Iterable[int]) -> None:
+        """The mule came to a client and these others were in range."""
+        counts = {j: DECAY * n for j, n in self._near[client].items()}
+        for j in near:
+            if j != client:
+                counts[j] = counts.get(j, 0.0) + 1.0
+                self._near_to[j].add(client)
+        for j in [j for j, n in counts.items() if n < FORGET]:
+            del counts[j]
+            self._near_to[j].discard(client)
+        self._near[client] = counts
+        self._visits[client] = DECAY * self._visits[client] + 1.0
+
+    def weights(self, client: int) -> tuple[IntArray, FloatArray]:
+        """w_ij = ((N_ij + N_ji)/(T_i + T_j + ½))² for all j with any, ascending, and w_ii = 1."""
+        mine = self._near[client]
+        others = sorted(mine.keys() | self._near_to[client])
+        counts = np.array([mine.get(j, 0.0) + self._near[j].get(client, 0.0) for j in others])
+        index = np.array([*others, client], dtype=np.int64)
+        weights = (counts / (self._visits[client] + self._visits[index[:-1]] + 0.5)) ** 2
+        return index, np.append(weights, 1.0)
+
+
+class Neighbourhood(Slack):
+    """Slack whose client i is held to y_i = ρ c̄_i + (1 − ρ) y instead of y.
+
+    c̄_i = Σ_j w_ij c_j / Σ_j w_ij is the mean of its neighbours' contributions and its own, y that of all clients
+    seen. The mule keeps everyone's last contribution; tokens differ, so each goes down on its own.
+    """
+
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
+        super().__init__(data, model, settings, start, draw)
+        self.neighbours = Neighbours(data.clients)
+        self.rho: float | Tensor = settings.rho if isinstance(settings.rho, float) else 0.0
+        self._trials = np.full((data.clients, len(MIXTURES)), np.nan)  # each client's last losses of the mixtures
+        self._spread: dict[int, Tensor] = {}  # each client's last (noise, distance) of c̄_i, per layer
+
+    def exchange(self, clients: IntArray, progress: float) -> Exchange:
+        """One token each; two and a few numbers where a client tries the mixtures."""
+        whole = super().exchange(clients, progress)
+        if self.opened(progress) or self.settings.rho != "cv":
+            return replace(whole, broadcast=False)
+        trying = self.participations[clients] < TRIALS
+        forward = self.model.flops(1) / 3  # a gradient is a pass forward and about two back
+        return Exchange(
+            bytes_down=whole.bytes_down * (1 + trying),
+            bytes_up=whole.bytes_up + 4 * len(MIXTURES) * trying,
+            flops=whole.flops + trying * len(MIXTURES) * forward * self.data.train_count[clients],
+            broadcast=False,
+        )
+
+    def update(self, contact: Contact) -> Update:
+        if contact.visited is not None:
+            self.neighbours.visit(contact.visited, contact.near.tolist())
+        if not self.opened(contact.progress):
+            if self.settings.rho == "cv":
+                self._try(contact.clients)
+            elif self.settings.rho == "eb":
+                self._measure(contact.clients)
+        return super().update(contact)
+
+    def tokens(self, clients: IntArray) -> Tensor:
+        """y_i [S,d] of these clients."""
+        return torch.stack([self._mixed(self._mean_near(int(client)), self.token, self.rho) for client in clients])
+
+    def _mixed(self, near: Tensor | None, y: Tensor, rho: float | Tensor) -> Tensor:
+        """ρ c̄ + (1 − ρ) y; y where nothing of the neighbourhood is known."""
+        return y if near is None else y + rho * (near - y)
+
+    def _mean_near(self, client: int, without: bool = False) -> Tensor | None:
+        """c̄_i over those seen, or c̄_i without the client's own contribution; None if nobody was seen."""
+        index, weights = self._seen_near(client, without)
+        if not len(index):
+            return None
+        return self._weighted(index, weights / weights.sum())
+
+    def _seen_near(self, client: int, without: bool = False) -> tuple[IntArray, FloatArray]:
+        index, weights = self.neighbours.weights(client)
+        counts = self.seen[index] & ((index != client) | (not without))
+        return index[counts], weights[counts]
+
+    def _weighted(self, index: IntArray, share: FloatArray) -> Tensor:
+        found: Tensor = self._number(share) @ self.contributions[self._index(index)]
+        return found
+
+    def _number(self, values: FloatArray) -> Tensor:
+        return torch.from_numpy(values).to(self.token)
+
+    # --- how much the neighbourhood counts ------------------------------------------------------------------
+
+    def _try(self, clients: IntArray) -> None:
+        """Clients at their first visits try mixtures made without them on their own data; one ρ is best for all."""
+        for client in clients[self.participations[clients] < TRIALS].tolist():
+            near = self._mean_near(client, without=True)
+            if near is None:
+                continue
+            y = self._token_without(client)
+            first = int(self.data.first[client])
+            rows = slice(first, first + int(self.data.train_count[client]))
+            features, labels = self.data.features[rows], self.data.labels[rows]
+            self._trials[client] = [
+                float(torch.nn.functional.cross_entropy(self.model.scores(y + rho * (near - y), features), labels))
+                for rho in MIXTURES.tolist()
+            ]
+        tried = self._trials[~np.isnan(self._trials[:, 0])]
+        if len(tried):
+            self.rho = choose_rho(tried)
+
+    def _token_without(self, client: int) -> Tensor:
+        """The mean of the contributions of all others seen."""
+        if not self.seen[client] or self.seen_count == 1:
+            return self.token
+        return self.token + (self.token - self.contributions[client]) / (self.seen_count - 1)
+
+    def _measure(self, clients: IntArray) -> None:
+        """Empirical Bayes: ρ = 1 − noise of c̄_i / its squared distance from y, pooled over clients, per layer."""
+        sizes = list(layers(self.model).values())
+        for client in clients.tolist():
+            index, weights = self._seen_near(client)
+            if len(index) < 2:
+                continue
+            share = weights / weights.sum()
+            count = 1 / (share**2).sum()  # how many equal contributions it is worth
+            mean = self._weighted(index, share)
+            apart = (self.contributions[self._index(index)] - mean).square()
+            noise = self._number(share) @ apart / max(count - 1, 1e-9)
+            both = torch.stack([noise, (mean - self.token).square()])
+            self._spread[client] = torch.stack([part.sum(dim=1) for part in both.split(sizes, dim=1)], dim=1)
+        if self._spread:
+            noise, distance = torch.stack(list(self._spread.values())).sum(dim=0)
+            rho = (1 - noise / distance.clamp(min=1e-30)).clamp(0, 1)
+            self.rho = torch.cat([r.expand(size) for r, size in zip(rho, sizes, strict=True)])
+
+
+def choose_rho(losses: FloatArray) -> float:
+    """The mixture with the least mean loss over clients; losses [m,5] of MIXTURES."""
+    return float(MIXTURES[np.argmin(losses.mean(axis=0))])

@@ -1,0 +1,117 @@
+"""Tables and curves of comparisons, from runs made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.experiments import Cell, accuracy_table, as_markdown, as_text, cost_table, draw_curves, interval
+
+
+def runs(root: Path, *accuracies: float, **other: Any) -> tuple[Path, ...]:
+    """Run folders with a summary and two visits."""
+    folders = []
+    for accuracy in accuracies:
+        folder = root / str(len(list(root.iterdir())))
+        folder.mkdir()
+        summary = {
+            "algorithm": "fedavg",
+            "stopped_by": "visits",
+            "clients": 20,
+            "start_personal_test_acc_mean": 0.1,
+            "personal_test_acc_mean": accuracy,
+            "token_test_acc": accuracy - 0.1,
+            "gradient_steps": 4000,
+            "bytes_down": 1_500_000,
+            "bytes_up": 500_000,
+            "sim_time_s": 5400.0,
+            "host_time_s": 12.2,
+        }
+        (folder / "summary.json").write_text(json.dumps({**summary, **other}))
+        contacts = {"visit": [1, 2], "gradient_steps": [40, 40], "personal_test_acc_mean": [0.5, accuracy]}
+        pd.DataFrame({**contacts, "token_test_acc": [None, accuracy - 0.1]}).to_parquet(folder / "contacts.parquet")
+        folders.append(folder)
+    return tuple(folders)
+
+
+def test_the_interval_is_students() -> None:
+    assert interval([90.0, 92.0, 94.0]) == pytest.approx((92.0, 4.302653 * 2 / 3**0.5))
+    assert interval([1.0, 3.0]) == pytest.approx((2.0, 12.706205 * 2**0.5 / 2**0.5))
+    assert interval([91.5]) == (91.5, None)
+
+
+def test_accuracies_stand_under_their_rows_with_published_ones_below(tmp_path: Path) -> None:
+    cells = [
+        Cell("a", "local", runs(tmp_path, 0.9, 0.92, 0.94), 3),
+        Cell("a", "fedavg", runs(tmp_path, 0.5), 1, published=93.96),
+        Cell("b", "local", (), 3),
+        Cell("b", "fedavg", runs(tmp_path, 0.1, 0.1, stopped_by="diverged"), 3, published=98.9),
+    ]
+    assert accuracy_table(cells) == [
+        ["personal test accuracy, %", "a", "b"],
+        ["local", "92.00 ± 4.97", "not run"],
+        ["fedavg", "50.00 (1 seed)", "10.00 ± 0.00 (2 diverged)"],
+        ["  published", "93.96", "98.90"],
+    ]
+
+
+def test_costs_are_means_per_client_in_their_units(tmp_path: Path) -> None:
+    cells = [
+        Cell("a", "fedavg", runs(tmp_path, 0.8, 0.9), 3, "step_size 0.1", 93.96, 384),
+        Cell("a", "local", runs(tmp_path, 0.8, algorithm="local"), 1),
+        Cell("a", "apfl", (), 3),
+    ]
+    header, fedavg, local, apfl = cost_table(cells)
+    assert dict(zip(header, fedavg, strict=True)) == {
+        "row": "a",
+        "column": "fedavg",
+        "personal, %": "85.00 ± 63.53",
+        "published, %": "93.96",
+        "token, %": "75.00 ± 63.53",
+        "gradients per client": "200",
+        "MB on the air": "2.0",
+        "simulated h": "1.50",
+        "host s": "12",
+        "published s": "384",
+        "seeds": "2 of 3",
+        "tuned": "step_size 0.1",
+    }
+    assert dict(zip(header, local, strict=True))["token, %"] == "–"  # nobody carries one
+    assert apfl[2] == "not run"
+    assert [name for name in cost_table(cells[1:])[0] if name in ("published, %", "published s", "tuned")] == []
+
+
+def test_what_is_null_after_divergence_is_not_a_number(tmp_path: Path) -> None:
+    cell = Cell("a", "b", runs(tmp_path, 0.1, token_test_acc=None, stopped_by="diverged"), 1)
+    assert cost_table([cell])[1][3] == "nan (1 seed, 1 diverged)"
+
+
+def test_tables_for_terminals_and_pages() -> None:
+    table = [["x", "long name"], ["a", "1"], ["  b", "2"]]
+    assert as_text(table) == "x    long name\n--------------\na    1\n  b  2"
+    assert as_markdown(table) == "| x | long name |\n|---|---|\n| a | 1 |\n| b | 2 |"
+
+
+def test_curves_are_means_over_seeds_against_gradients_per_client(tmp_path: Path) -> None:
+    cells = [
+        Cell("a", "local", runs(tmp_path, 0.8, algorithm="local"), 1),
+        Cell("a", "apfl", (), 2),
+        Cell("a", "fedavg", runs(tmp_path, 0.7, 0.9), 2),
+        Cell("b", "fedavg", (), 2),
+    ]
+    figure = draw_curves(cells, "gradients")
+    (panel,) = figure.axes  # nothing of b was run
+    assert (panel.get_title(), panel.get_xlabel()) == ("a", "gradient steps per client")
+    alone, personal, token = panel.lines
+    assert [line.get_linestyle() for line in (alone, personal, token)] == ["-", "-", "--"]
+    assert personal.get_color() == token.get_color() != alone.get_color()
+    x, y = (pd.Series(values) for values in personal.get_data())
+    assert (x.iloc[0], x.iloc[-1]) == (0, 4)  # 80 gradients of 20 clients
+    assert (y.iloc[0], y.iloc[-1]) == pytest.approx((0.1, 0.8))
+    assert token.get_ydata()[-1] == pytest.approx(0.7)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels == ["local", "fedavg", "personal", "token"]

@@ -1,0 +1,139 @@
+"""Many runs side by side: skipped, resumed, killed, failed, interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simulator import batch
+from simulator.batch import is_done, run_batch, run_folder
+from simulator.scenario import Scenario
+
+Small = Callable[..., Scenario]
+
+
+def finish(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text('{"finished": true}')
+
+
+def dies_once_or_always(scenario: Scenario, folder: Path) -> str | None:
+    """A stand-in for a run: seed 1 kills its process the first time, seed 2 every time; others are done at once."""
+    begun = folder.with_name(f"{folder.name}.partial")
+    begun.mkdir(parents=True, exist_ok=True)
+    times = folder.with_name(f"{folder.name}.times")
+    times.open("a").write("x")
+    if scenario.seed == 2 or (scenario.seed == 1 and times.read_text() == "x"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    begun.rmdir()
+    finish(folder)
+    return None
+
+
+def test_done_points_are_skipped_unfinished_ones_run_anew_and_failures_do_not_stop_the_rest(
+    small: Small, tmp_path: Path
+) -> None:
+    done, unfinished, left_over = (small(seed=seed, stop={"visits": 3}) for seed in range(3))
+    bad = small(learning={"dataset": {"kind": "file", "path": "none.csv"}})
+    finish(run_folder(tmp_path, done))
+    run_folder(tmp_path, unfinished).mkdir()
+    (run_folder(tmp_path, unfinished) / "summary.json").write_text('{"finished": false}')
+    (tmp_path / f"{run_folder(tmp_path, left_over).name}.partial").mkdir()
+    (tmp_path / f"{run_folder(tmp_path, left_over).name}.partial/contacts.arrows").write_text("cut off")
+
+    failures = run_batch([done, unfinished, bad, left_over, left_over], tmp_path, jobs=1, quiet=True)
+
+    (failure,) = failures
+    assert failure.scenario == bad
+    assert failure.error.startswith("learning.dataset")
+    assert failure.error.endswith("none.csv: no such file")
+    assert [file.name for file in run_folder(tmp_path, done).iterdir()] == ["summary.json"]  # as it was
+    assert sorted(tmp_path.iterdir()) == sorted(run_folder(tmp_path, s) for s in (done, unfinished, left_over))
+    for scenario in (unfinished, left_over):
+        summary = json.loads((run_folder(tmp_path, scenario) / "summary.json").read_text())
+        assert (summary["finished"], summary["visits"], summary["seed"]) == (True, 3, scenario.seed)
+
+
+def test_a_killed_process_costs_a_retry_and_one_that_always_dies_takes_nothing_with_it(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_run_point", dies_once_or_always)
+    points = [small(seed=seed) for seed in range(6)]
+    failures = run_batch(points, tmp_path, jobs=2, quiet=True)
+    assert [failure.scenario.seed for failure in failures] == [2]
+    assert "its process died 3 times" in failures[0].error
+    assert all(is_done(run_folder(tmp_path, point)) for point in points if point.seed != 2)
+    tries = [len((tmp_path / f"{run_folder(tmp_path, point).name}.times").read_text()) for point in points]
+    assert tries[2] == 3
+    assert max(tries) == 3
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_the_folder_is_the_scenarios_own(small: Small, tmp_path: Path) -> None:
+    assert run_folder(tmp_path, small()) == run_folder(tmp_path, small())
+    others = [small(seed=1), small(learning={"beta": 2.0}), small(name="other")]
+    names = {run_folder(tmp_path, scenario).name for scenario in [small(), *others]}
+    assert len(names) == 4
+    assert all(len(name) == 16 for name in names)
+
+
+def takes_long(scenario: Scenario, folder: Path) -> str | None:
+    """A stand-in for a run: seed 0 is done at once, others take a minute."""
+    if scenario.seed:
+        folder.with_name(f"{folder.name}.partial").mkdir(parents=True)
+        time.sleep(60)
+    finish(folder)
+    return None
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(
+        """
+        title = "A short and a long one"
+        seeds = 1
+        rows = [{ cell = "smoke", scenario = "smoke" }]
+        columns = [{ name = "short", set = { "stop.visits" = 1 } }, { name = "long", set = { "stop.visits" = 99999 } }]
+        """
+    )
+    command = [sys.executable, "-m", "simulator", "paper", "two.toml", "--jobs", "1"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    runs = tmp_path / "paper/runs"
+    until(lambda: list(runs.glob("*/summary.json")) and list(runs.glob("*.partial/contacts.arrows")))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert [folder.name for folder in runs.iterdir()] == [folder.parent.name for folder in runs.glob("*/summary.json")]
+
+
+def test_workers_do_not_outlive_a_killed_batch(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process of its own, which is killed; the pipe it shares with its workers closes when all are gone."""
+    script = """if __name__ == "__main__":
+        import sys; from pathlib import Path
+        import test_batch; from simulator import batch; from simulator.scenario import Scenario
+        batch._run_point = test_batch.takes_long
+        batch.run_batch([Scenario(seed=0), Scenario(seed=1)], Path(sys.argv[1]), jobs=2, quiet=True)
+    """
+    (tmp_path / "script.py").write_text(script)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "runs")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    until(lambda: len(list((tmp_path / "runs").glob("*"))) == 2)
+    process.kill()
+    process.communicate(timeout=20)
+    assert [is_done(run_folder(tmp_path / "runs", Scenario(seed=seed))) for seed in (0, 1)] == [True, False]
