@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -168,17 +168,19 @@ class Algorithm:
         They depend on (client, its own participation count) alone. There is one per gradient unless told.
         """
         size, count = self.settings.batch_size, self.steps if count is None else count
-        uniform = self._draw(clients, self.participations[clients], count * size)
-        offset = (uniform * self.data.train_count[clients, None]).astype(np.int64)
-        rows = (self.data.first[clients, None] + offset).reshape(len(clients), count, size)
+        rows = self._draw(clients, self.participations[clients], count * size)
+        rows *= self.data.train_count[clients, None]
+        rows = rows.astype(np.int64)
+        rows += self.data.first[clients, None]
         self.participations[clients] += 1
-        return torch.from_numpy(rows.swapaxes(0, 1).copy()).to(self.device, non_blocking=True)
+        rows = np.ascontiguousarray(rows.reshape(len(clients), count, size).swapaxes(0, 1))
+        return torch.from_numpy(rows).to(self.device, non_blocking=True)
 
     def _gradient(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B]."""
         if getattr(self.model, "random", False):
             noisy: Any = self.model
-            return noisy.gradient(x, self.data.features[rows], self.data.labels[rows], _noise(rows))
+            return noisy.gradient(x, self.data.features[rows], self.data.labels[rows], noise(rows))
         return self.model.gradient(x, self.data.features[rows], self.data.labels[rows])
 
     def _store(self, index: Tensor, before: Tensor, x: Tensor) -> None:
@@ -196,7 +198,7 @@ class Algorithm:
         return torch.from_numpy(clients).to(self.device)
 
 
-def _noise(rows: Tensor) -> list[int]:
+def noise(rows: Tensor) -> list[int]:
     """A number for each client's batch [S,B], from its rows: what is random in a gradient follows from it alone."""
     words = rows.cpu().numpy().astype(np.uint64)
     odd = 2 * np.arange(1, rows.shape[1] + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1)
@@ -214,7 +216,17 @@ class Pull:
 
     def __call__(self, x: Tensor) -> Tensor:
         q = x - self.anchor
-        return x - self.strength * (q - clip(q, self.eps))
+        q -= clip(q, self.eps)
+        return torch.sub(x, q, alpha=self.strength)
+
+    def on(self, x: Tensor, client: int) -> Callable[[], Any]:
+        """What pulls one of the S models, x [d], in place."""
+        own = self if self.anchor.dim() == 1 else replace(self, anchor=self.anchor[client])
+        if kernels := kernels_for(x, own.anchor):
+            model, anchor = x.numpy(), own.anchor.numpy()
+            strength, eps = model.dtype.type(self.strength), kernels.widths(self.eps, model)
+            return lambda: kernels.pull(model, anchor, strength, eps)
+        return lambda: x.copy_(own(x))
 
 
 def widths(model: Model, eps: float | tuple[float, ...], like: Tensor) -> float | Tensor:
@@ -234,7 +246,21 @@ def clip(q: Tensor, eps: float | Tensor) -> Tensor:
     return torch.clamp(q, -eps, eps) if isinstance(eps, Tensor) else q.clamp(-eps, eps)
 
 
-def descend(algorithm: Algorithm, x: Tensor, batches: Tensor, pull: Pull | None = None) -> tuple[Tensor, Tensor]:
+def kernels_for(*tensors: Tensor) -> Any:
+    """The compiled loops, if they can take these tensors: on a CPU, contiguous, all in single or double precision."""
+    number = tensors[0].dtype
+    if number not in (torch.float32, torch.float64):
+        return None
+    if not all(t.is_cpu and t.dtype == number and t.is_contiguous() for t in tensors):
+        return None
+    from learning import kernels  # takes a while, so only where it is needed
+
+    return kernels
+
+
+def descend(
+    algorithm: Algorithm, x: Tensor, batches: Tensor, pull: Pull | None = None
+) -> tuple[Tensor, Tensor | float]:
     """SGD over batches [steps,S,B]: x ← x − η g(x), and what pulls it; returns the models [S,d] and the mean loss."""
     eta = algorithm.settings.step_size
     whole = getattr(algorithm.model, "descend", None)
@@ -244,9 +270,10 @@ def descend(algorithm: Algorithm, x: Tensor, batches: Tensor, pull: Pull | None 
     losses = x.new_zeros(())
     for rows in batches:
         g, loss = algorithm._gradient(x, rows)
-        if pull is None:
-            x = x - eta * g
+        if pull is not None and pull.first:
+            x = pull(x) - eta * g
         else:
-            x = pull(x) - eta * g if pull.first else pull(x - eta * g)
+            x = x - eta * g
+            x = pull(x) if pull else x
         losses += loss.mean()
     return x, losses / len(batches)

@@ -7,7 +7,7 @@ once loaded is used several times. The order of every sum is fixed: the same num
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,11 @@ def compiled(function: Callable[..., Any]) -> Any:
         return njit(cache=True, **keys)(function)
     except RuntimeError:  # neither this folder nor the user's cache can be written to
         return njit(**keys)(function)
+
+
+def widths(eps: Any, like: Array) -> Array:
+    """The half-widths of a tube, one for each coordinate of a model [d]."""
+    return np.full_like(like, eps) if isinstance(eps, float) else np.asarray(eps)
 
 
 def space(widths: tuple[int, ...], batch: int, dtype: Any) -> tuple[Array, Array, Array, Array]:
@@ -60,7 +65,7 @@ def steps(
     """Train a model x [d] in place, its layers being views of it: weights [out,in] and bias. Returns the mean loss.
 
     The batches are rows [steps,B] of features and labels; scale is −η/B. At each step the model is pulled towards the
-    anchor [d], unless the strength is 0, with eps of all coordinates [1] or of each [d]: first of all, or last.
+    anchor [d], unless the strength is 0, in a tube of half-widths eps [d]: before it steps, or after.
     """
     count, batch = batches.shape
     last = len(layers) - 1
@@ -76,14 +81,14 @@ def steps(
         for layer in range(last, 0, -1):
             _back(errors[layer], layers[layer][0], outputs[layer - 1], every, factors, errors[layer - 1])
         if first and strength > 0:
-            _pull(x, anchor, strength, eps)
+            pull(x, anchor, strength, eps)
         a, own = features, rows
         for layer in range(last + 1):
             weights, bias = layers[layer]
             _step(weights, bias, errors[layer], a, own, batch, factors)
             a, own = outputs[layer], every
         if strength > 0 and not first:
-            _pull(x, anchor, strength, eps)
+            pull(x, anchor, strength, eps)
     return loss / (count * batch)
 
 
@@ -182,9 +187,96 @@ def _add(to: Array, sums: int, a: Array, rows: Array, terms: int, width: int, e:
 
 
 @compiled
-def _pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
+def pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
     """x ← x − strength·(q − clip(q, ±eps)) with q = x − anchor."""
     for j in range(len(x)):
-        e = eps[0] if len(eps) == 1 else eps[j]
         q = x[j] - anchor[j]
-        x[j] -= strength * (q - min(max(q, -e), e))
+        x[j] -= strength * (q - min(max(q, -eps[j]), eps[j]))
+
+
+# --- RWSADMM, variant slack: before and after the steps ------------------------------------------------------------
+
+
+def arrive(clients: Array, own: Array, kept: Sequence[Array], y: Array, beta: float, eps: Any) -> tuple[Array, Array]:
+    """Models x [S,d] to begin with, those kept or y [S,d] or [1,d], within ±eps of y; and the anchors y − lam/β."""
+    models, duals = kept[:2]
+    x, anchors = np.empty((2, len(clients), y.shape[1]), y.dtype)
+    bounds, scale = widths(eps, y[0]), y.dtype.type(1 / beta)
+    for i, client in enumerate(clients.tolist()):
+        given = y[i % len(y)]
+        _arrive(models[client] if own[i] else given, duals[client], given, scale, bounds, x[i], anchors[i])
+    return x, anchors
+
+
+def contribute(
+    clients: Array,
+    counts: Array,
+    x: Array,
+    kept: Sequence[Array],
+    moved_sq: Array,
+    y: Array,
+    token: Array,
+    beta: float,
+    kappa: float,
+    eps: Any,
+    share: float,
+) -> tuple[Array, float]:
+    """Enter x [S,d] and what follows in the rows kept; returns token + share·Σ(c − last) and how far that is."""
+    number, bounds, moved = y.dtype.type, widths(eps, token), np.zeros_like(token)
+    numbers = number(1 / beta), number(kappa)
+    for i, client in enumerate(clients.tolist()):
+        rows = [part[client] for part in kept]
+        moved_sq[client] = _contribute(x[i], *rows, y[i % len(y)], token, *numbers, bounds, counts[i], moved)
+    return moved, math.sqrt(_move(moved, token, number(share)))
+
+
+@compiled
+def _arrive(model: Array, lam: Array, y: Array, scale: float, eps: Array, x: Array, anchor: Array) -> None:
+    for j in range(len(y)):
+        x[j] = min(max(model[j], y[j] - eps[j]), y[j] + eps[j])
+        anchor[j] = y[j] - scale * lam[j]
+
+
+@compiled
+def _contribute(
+    x: Array,
+    model: Array,
+    lam: Array,
+    c: Array,
+    y: Array,
+    token: Array,
+    scale: float,
+    kappa: float,
+    eps: Array,
+    counts: bool,
+    step: Array,
+) -> float:
+    """What rwsadmm.contribution does, with scale = 1/β; step += c − its last value if that counts, else c − token.
+
+    The model becomes x; returns |x − model|².
+    """
+    total = x.dtype.type(0)
+    for j in range(len(x)):
+        scaled = scale * lam[j]
+        q = x[j] - y[j] + scaled
+        e = q - min(max(q, -eps[j]), eps[j])
+        change = kappa * (e - scaled)
+        new = y[j] + e + change
+        step[j] += new - (c[j] if counts else token[j])
+        lam[j] += change / scale
+        c[j] = new
+        moved = x[j] - model[j]
+        total += moved * moved
+        model[j] = x[j]
+    return total
+
+
+@compiled
+def _move(step: Array, token: Array, share: float) -> float:
+    """step becomes token + share · step; returns the square of how far that is."""
+    total = 0.0
+    for j in range(len(token)):
+        move = share * step[j]
+        total += move * move
+        step[j] = token[j] + move
+    return total

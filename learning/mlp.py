@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from learning.algorithm import Pull
+from learning.algorithm import Pull, kernels_for
 from learning.data import ClientData
 
 
@@ -32,6 +32,7 @@ class MLP:
         sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(self.widths)]
         self.layers = {f"layer {i + 1}": size for i, size in enumerate(sizes)}
         self.parameters = sum(sizes)
+        self._rooms: dict[Any, Any] = {}
 
     def start(self, generator: np.random.Generator) -> Tensor:
         """A random model [d]: uniform within ±1/√inputs, layer by layer."""
@@ -62,28 +63,24 @@ class MLP:
 
     def descend(
         self, x: Tensor, data: ClientData, batches: Tensor, eta: float, pull: Pull | None
-    ) -> tuple[Tensor, Tensor] | None:
-        """All steps of a visit by compiled loops: on a CPU, and unless a subclass has a gradient of its own."""
+    ) -> tuple[Tensor, float] | None:
+        """All steps of a visit by compiled loops, unless they cannot or a subclass has a gradient of its own."""
         pull = pull or Pull(x, 0.0)
-        parts = (x, data.features, pull.anchor)
-        ordinary = all(part.is_cpu and part.dtype == x.dtype and part.is_contiguous() for part in parts)
-        if not ordinary or x.dtype not in (torch.float32, torch.float64) or type(self).gradient is not MLP.gradient:
+        kernels = kernels_for(x, data.features, pull.anchor)
+        if kernels is None or type(self).gradient is not MLP.gradient:
             return None
-        from learning import kernels  # takes a while, and only where it is needed
-
-        model = torch.empty_like(x[0]).numpy()  # as memory is allocated it is aligned, which rows of x are not
-        layers = tuple((weights[0], bias[0]) for weights, bias in self._layers(model[None]))
-        samples, rows = (data.features.numpy(), data.labels.numpy()), batches.numpy()
-        anchors, eps = np.atleast_2d(pull.anchor.numpy()), np.atleast_1d(np.asarray(pull.eps, model.dtype))
-        scale, strength = model.dtype.type(-eta / rows.shape[2]), model.dtype.type(pull.strength)
-        space = kernels.space(self.widths, rows.shape[2], model.dtype)
-        trained, loss = np.empty_like(x.numpy()), 0.0
-        for i, start in enumerate(x.numpy()):
-            model[:] = start
+        starts, rows, samples = x.numpy(), batches.numpy(), (data.features.numpy(), data.labels.numpy())
+        size, number = rows.shape[2], starts.dtype.type
+        anchors, eps = pull.anchor.view(-1, self.parameters).numpy(), kernels.widths(pull.eps, starts[0])
+        model, layers, space = self._room(kernels, size, starts.dtype)
+        trained, loss = np.empty_like(starts), 0.0
+        scale, strength = number(-eta / size), number(pull.strength)
+        for i in range(len(starts)):
+            model[:] = starts[i]
             batch, anchor = np.ascontiguousarray(rows[:, i]), anchors[i % len(anchors)]
             loss += kernels.steps(model, layers, *samples, batch, scale, anchor, strength, eps, pull.first, *space)
             trained[i] = model
-        return torch.from_numpy(trained), x.new_tensor(loss / len(x))
+        return torch.from_numpy(trained), loss / len(starts)
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
         """Class scores [N,c] of one model x [d] on samples [N,f]."""
@@ -99,6 +96,14 @@ class MLP:
 
     def smoothness(self, data: ClientData) -> float | None:
         return None  # not known for a network with hidden layers
+
+    def _room(self, kernels: Any, size: int, dtype: Any) -> tuple[Any, Any, Any]:
+        """What the compiled loops need, once for each size of batches: a model [d], its layers, and other memory."""
+        if (size, dtype) not in self._rooms:
+            model = torch.empty(self.parameters, dtype=torch.from_numpy(np.empty(0, dtype)).dtype).numpy()
+            layers = tuple((weights[0], bias[0]) for weights, bias in self._layers(model[None]))
+            self._rooms[size, dtype] = model, layers, kernels.space(self.widths, size, dtype)
+        return self._rooms[size, dtype]
 
     def _layers(self, x: Any) -> list[tuple[Any, Any]]:
         """Weights [S,out,in] and biases [S,out] of each layer, as views of x [S,d], a tensor or an array."""

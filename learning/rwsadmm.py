@@ -7,9 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from learning.algorithm import Constraint, Contact, Draw, IntArray, Model, Pull, Settings, Update, clip, descend, widths
+from learning.algorithm import (
+    Constraint,
+    Contact,
+    Draw,
+    IntArray,
+    Model,
+    Pull,
+    Settings,
+    Update,
+    clip,
+    descend,
+    kernels_for,
+    widths,
+)
 from learning.constraint import measure
 from learning.data import ClientData
 from learning.opening import Opening
@@ -20,9 +34,9 @@ def project(x: Tensor, y: Tensor, eps: float | Tensor) -> Tensor:
     return x.clamp(y - eps, y + eps)
 
 
-def to_the_tube(y: Tensor, lam: Tensor, eta: float, beta: float, eps: float | Tensor) -> Pull:
-    """x0 = x − ηg;  q = x0 − y + lam/β;  x = x0 − ηβ/(1+ηβ)·(q − clip(q, ±eps)): plain SGD inside the tube."""
-    return Pull(torch.sub(y, lam, alpha=1 / beta), eta * beta / (1 + eta * beta), eps)
+def to_the_tube(anchor: Tensor, eta: float, beta: float, eps: float | Tensor) -> Pull:
+    """x0 = x − ηg;  q = x0 − y + lam/β;  x = x0 − ηβ/(1+ηβ)·(q − clip(q, ±eps)), with y − lam/β as the anchor."""
+    return Pull(anchor, eta * beta / (1 + eta * beta), eps)
 
 
 def no_tube(eps: float | Tensor) -> bool:
@@ -69,25 +83,14 @@ class Slack(Opening):
         return super().opened(progress) or no_tube(self._eps)
 
     def update(self, contact: Contact) -> Update:
-        clients, eps = contact.clients, self.eps(contact.progress)
+        clients, eps, keys = contact.clients, self.eps(contact.progress), self.settings
         if self.opened(contact.progress):
             return replace(self._train_alone(clients), kappa=self._kappa)
-        index = self._index(clients)
-        before = self.models.index_select(0, index)
-        batches = self._batches(clients)
-        eta, beta, kappa = self.settings.step_size, self.settings.beta, self._kappa
         y = self.tokens(clients)
-        x = self._or_token(before, self.seen[clients], y)
-        if self.settings.project_on_arrival:
-            x = project(x, y, eps)
-        lam = self.duals.index_select(0, index)
-        x, loss = descend(self, x, batches, to_the_tube(y, lam, eta, beta, eps))
-        lam, c = contribution(x, y, lam, beta, kappa, eps)
-        moved = self._move_token(clients, index, c)
-        self.duals.index_copy_(0, index, lam)
-        self.contributions.index_copy_(0, index, c)
-        self._store(index, before, x)
-        self._kappa *= 1.0 if self.settings.kappa_decay is None else self.settings.kappa_decay
+        x, pull = self._arrive(clients, y, eps)
+        x, loss = descend(self, x, self._batches(clients), pull)
+        moved, kappa = self._contribute(clients, x, y, eps), self._kappa
+        self._kappa *= 1.0 if keys.kappa_decay is None else keys.kappa_decay
         return Update(float(loss), self.steps, moved, kappa)
 
     def constraint(self, progress: float) -> Constraint:
@@ -105,18 +108,51 @@ class Slack(Opening):
 
         return measure(self.models, self.tokens, self.duals, eps, penalty)
 
-    def _move_token(self, clients: IntArray, index: Tensor, c: Tensor) -> float:
-        """y = mean of the last contributions: of clients seen so far, of all n, or (at a pace) of those delivered."""
+    def _arrive(self, clients: IntArray, y: Tensor, eps: float | Tensor) -> tuple[Tensor, Pull]:
+        """The models [S,d] clients begin with, their token y for those not seen before, and what pulls them."""
+        keys, own = self.settings, self.seen[clients]
+        within = eps if keys.project_on_arrival else math.inf
+        if kernels := kernels_for(y, *self._kept()):
+            kept, given = [part.numpy() for part in self._kept()], y.view(-1, y.shape[-1]).numpy()
+            x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, given, keys.beta, within))
+        else:
+            index = self._index(clients)
+            x = project(self._or_token(self.models[index], own, y), y, within)
+            anchor = y - self.duals[index] / keys.beta
+        return x, to_the_tube(anchor, keys.step_size, keys.beta, eps)
+
+    def _contribute(self, clients: IntArray, x: Tensor, y: Tensor, eps: float | Tensor) -> float:
+        """Keep the models x [S,d] and what they contribute, and move the token; returns how far it moved."""
+        beta, kappa = self.settings.beta, self._kappa
+        counts, share = self._token_rule(clients)
+        if kernels := kernels_for(self.token, x, y, *self._kept()):
+            kept, moved_sq = [part.numpy() for part in self._kept()], self.last_step_sq.numpy()
+            tokens = y.view(-1, y.shape[-1]).numpy(), self.token.numpy()
+            token, moved = kernels.contribute(
+                clients, counts, x.numpy(), kept, moved_sq, *tokens, beta, kappa, eps, share
+            )
+            self.token = torch.from_numpy(token)
+            return moved
+        index = self._index(clients)
+        lam, c = contribution(x, y, self.duals[index], beta, kappa, eps)
+        step = share * (c - self._or_token(self.contributions[index], counts, self.token)).sum(dim=0)
+        self.duals[index], self.contributions[index] = lam, c
+        self._store(index, self.models[index], x)
+        return self._replace_token(self.token + step)
+
+    def _kept(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.models, self.duals, self.contributions
+
+    def _token_rule(self, clients: IntArray) -> tuple[NDArray[np.bool_], float]:
+        """y += share · Σ (c − last) over those delivered: whose last contribution counts (else it is y), and the share.
+
+        So y is the mean of the last contributions: of clients seen so far, of all n, or (at a pace) of those delivered.
+        """
         first = ~self.seen[clients]
         self.seen[clients] = True
         self.seen_count += int(first.sum())
-        last = self.contributions.index_select(0, index)
         if self.settings.token_pace is not None:
-            step = self.settings.token_pace * (c.mean(dim=0) - self.token)
-        elif self.settings.growing_mean:
-            # A client's first c enters the mean: y += (c − y)/m; later ones replace its last: y += (c − c_stored)/m.
-            step = (c - self._or_token(last, ~first, self.token)).sum(dim=0).div_(self.seen_count)
-        else:
-            step = (c - last).sum(dim=0).div_(self.data.clients)
-        self.token = self.token + step
-        return float(step.norm())
+            return np.zeros_like(first), self.settings.token_pace / len(clients)
+        if self.settings.growing_mean:
+            return ~first, 1 / self.seen_count
+        return np.ones_like(first), 1 / self.data.clients

@@ -13,7 +13,9 @@ def test_a_contact_costs_the_same_with_more_clients() -> None:
     assert ratio < 2.0
 
 
+PROMISED = {"MLR": 12.0, "MLP": 3.5, "CNN": 1.3}
+
+
 def test_hot_paths_beat_plain_ones() -> None:
-    results = main(rounds=5)
-    assert results.pop("update of 1 client, 10 steps") > 0.8
-    assert all(times > 3 for times in results.values()), results
+    for name, times in main(rounds=3).items():
+        assert times > 0.75 * PROMISED.get(name[:3], 4.0), name

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from learning.algorithm import Contact, Settings, _noise
+from learning.algorithm import Contact, Pull, Settings, noise
 from learning.data import ClientData
 from learning.errors import DataError
 from learning.fedavg import FedAvg
@@ -160,4 +160,54 @@ def test_dropout_follows_the_clients_own_stream_and_is_off_in_evaluation():
     assert torch.equal(after([[0], [2], [1]]), alone)
     assert not torch.equal(after([[1], [1]]), alone)
     rows = torch.tensor([[1, 2, 3], [1, 2, 4], [3, 2, 1]])
-    assert len(set(_noise(rows))) == 3
+    assert len(set(noise(rows))) == 3
+
+
+def own_steps(model, data, x, batches, pull):
+    """The same steps by `gradient`."""
+    for rows in batches:
+        seeds = noise(rows) if model.random else None
+        g, _ = model.gradient(x, data.features[rows], data.labels[rows], seeds)
+        x = pull(x) - 0.2 * g if pull.first else pull(x - 0.2 * g)
+    return x
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("each", [False, True])
+def test_all_steps_of_a_visit_are_the_single_ones(first, each):
+    data = small_images()
+    torch.manual_seed(7)
+    model = ModuleModel(cnn(256, 3, (1, 16, 16)), (1, 16, 16))
+    x = torch.stack([model.start(np.random.default_rng(0)) * (1 + 0.1 * i) for i in range(2)])
+    before, batches = x.clone(), torch.randint(18, (3, 2, 5), generator=torch.Generator().manual_seed(1))
+    pull = Pull(0.9 * x if each else 0.9 * x[0], 0.3, 0.001, first)
+    found, loss = model.descend(x, data, batches, 0.2, pull)
+    assert torch.equal(x, before)
+    assert 0.5 < float(loss) < 2
+    torch.testing.assert_close(found, own_steps(model, data, x, batches, pull), rtol=0, atol=1e-6)
+
+
+class Viewing(torch.nn.Module):
+    """Takes for granted how its numbers lie in memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution, self.head = torch.nn.Conv2d(2, 3, 3), torch.nn.Linear(3 * 36, 3)
+
+    def forward(self, x):
+        return self.head(self.convolution(x).view(len(x), -1))
+
+
+@pytest.mark.parametrize("make", [Viewing, lambda: torch.nn.Sequential(torch.nn.Conv2d(2, 3, 7), torch.nn.Flatten())])
+def test_images_give_the_scores_and_gradients_of_the_module(make):
+    torch.manual_seed(3)
+    module = make()
+    model = ModuleModel(module, (2, 8, 8))
+    features, labels = batch(1, 6, 128, 3)
+    scores = module(features.view(6, 2, 8, 8))
+    torch.testing.assert_close(model.scores(model.start(np.random.default_rng(0)), features[0]), scores.detach())
+    gradient, loss = model.gradient(model.start(np.random.default_rng(0)).unsqueeze(0), features, labels)
+    expected = torch.nn.functional.cross_entropy(scores, labels[0])
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item())
+    torch.testing.assert_close(gradient[0], torch.cat([p.grad.reshape(-1) for p in module.parameters()]))
