@@ -148,6 +148,9 @@ class Algorithm:
         """Update with exactly the delivered clients."""
         raise NotImplementedError
 
+    def introduce(self, client: int, near: IntArray) -> None:
+        """A client joins, and these others are near it as far as is known."""
+
     def tokens(self, clients: IntArray) -> Tensor:
         """What each of these clients would be given now: [d] for all alike, or [S,d]."""
         return self.token

@@ -92,6 +92,9 @@ class Neighbourhood(Slack):
                 self._measure(contact.clients)
         return super().update(contact)
 
+    def introduce(self, client: int, near: IntArray) -> None:
+        self.neighbours.visit(client, near.tolist())
+
     def tokens(self, clients: IntArray) -> Tensor:
         """y_i [S,d] of these clients."""
         return torch.stack([self._mixed(self._mean_near(int(client)), self.token, self.rho) for client in clients])

@@ -129,9 +129,12 @@ class Simulation:
     def _admit(self) -> None:
         """Let those who are late join when their time has come."""
         if self._absent.any() and self.ledger.progress(self.env.now) >= self.scenario.clients.late_at:
-            self.ledger.welcome(np.flatnonzero(self._absent))
+            late = np.flatnonzero(self._absent)
             self._absent[:] = False
             self.world.graph.admit(self._everyone)
+            for client in late.tolist():
+                self.learner.algorithm.introduce(client, self.world.graph.neighbours(client))
+            self.ledger.welcome(late)
 
     def _learn(
         self,

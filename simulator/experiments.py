@@ -34,6 +34,7 @@ class Row(Part):
     scenario: str = Field(description="a scenario that ships, or a file")
     set: Changes = Field(default={}, description="keys of the scenario that differ")
     columns: dict[str, Changes] = Field(default={}, description="more keys that differ, for one column each")
+    tuned_as: str | None = Field(default=None, description="the cell whose choices of hyper-parameters hold here too")
     tune: Grid = Field(default={}, description="values to try here, instead of the column's, of keys it tunes")
     seeds: Count | None = Field(default=None, description="seeds, if other than the experiment's")
     published: dict[str, float] = Field(default={}, description="published accuracy in % by column")
@@ -114,7 +115,8 @@ def plan(
     contenders = _named({column.name: column for column in experiment.columns}, columns, "column", experiment.name)
     entries = []
     for row, column in itertools.product(rows, contenders):
-        chosen = (tuned or {}).get(experiment.name, {}).get(row.cell, {}).get(column.name, {})
+        cell = row.tuned_as or row.cell
+        chosen = (tuned or {}).get(experiment.name, {}).get(cell, {}).get(column.name, {})
         scenario = scenario_of_entry(experiment, row, column, chosen)
         count = seeds or row.seeds or experiment.seeds
         runs = tuple(scenario.model_copy(update={"seed": seed}) for seed in range(count))
@@ -216,7 +218,8 @@ def tune(
 
     Where a run failed, or all diverged, nothing is chosen.
     """
-    grids = [(entry, list(tuning_points(experiment, entry, seed))) for entry in entries if entry.column.tune]
+    tunable = [entry for entry in entries if entry.column.tune and entry.row.tuned_as is None]
+    grids = [(entry, list(tuning_points(experiment, entry, seed))) for entry in tunable]
     failures = run_batch([scenario for _, points in grids for _, scenario in points], out / "runs", jobs)
     tried = []
     for entry, points in grids:
@@ -314,6 +317,8 @@ def _check_names(experiment: Experiment, source: str) -> None:
         if cells.count(name) > 1 or columns.count(name) > 1:
             raise UserError(f"{source}: {name} is there twice")
     for row in experiment.rows:
+        if row.tuned_as is not None and row.tuned_as not in cells:
+            raise UserError(f"{source}: {row.cell} is tuned as {row.tuned_as}; there are {', '.join(cells)}")
         for name in [*row.columns, *row.published, *row.published_s]:
             if name not in columns:
                 raise UserError(f"{source}: {row.cell} speaks of a column {name}; there are {', '.join(columns)}")

@@ -37,7 +37,7 @@ from learning.walkman import Walkman
 from simulator import memory
 from simulator.errors import Problem, ScenarioError, UserError
 from simulator.keys import OwnClass
-from simulator.learning_keys import ColumnPartition, LabelsPartition
+from simulator.learning_keys import ColumnPartition, LabelsPartition, Learning
 from simulator.plugins import make
 from simulator.scenario import Scenario
 from simulator.streams import Streams
@@ -107,7 +107,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any],
     parts = {
         "data": data if placed is None else placed.data,
         "model": model,
-        "settings": Settings(**{f.name: getattr(keys, f.name) for f in fields(Settings)}),
+        "settings": settings_of(keys),
         "start": model.start(streams.generator("model")).to(device),
         "draw": streams.draw("batches"),
     }
@@ -115,6 +115,13 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any],
         parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
     algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
     return Learner(algorithm, Evaluator(algorithm), device, memory_bytes, placed)
+
+
+def settings_of(keys: Learning) -> Settings:
+    """The numbers an algorithm is run with; β by what has worked, where it is not given."""
+    settings = Settings(**{f.name: getattr(keys, f.name) for f in fields(Settings)})
+    one_step = keys.algorithm.kind == "walkman" or keys.reference.kind == "walkman" or keys.variant != "slack"
+    return settings if keys.beta is not None else replace(settings, beta=10.0 if one_step else 0.3)
 
 
 def _placed(scenario: Scenario, streams: Streams, homes: Homes, data: ClientData) -> PlacedData | None:

@@ -185,7 +185,9 @@ class Learning(Part):
         "steps of a client per visit (walkman, derived, printed: always 1), of one gradient each; of 2 for ditto and "
         "apfl, 2 or 4 for per_fedavg, pfedme_inner_steps for pfedme",
     )
-    beta: Positive = key(1.0, "rwsadmm, walkman: penalty β")
+    beta: Positive | None = key(
+        None, "rwsadmm, walkman: penalty β; by default 0.3 for rwsadmm slack, 10 for the other variants and walkman"
+    )
     kappa: NotNegative = key(0.5, "rwsadmm: dual step κ")
     kappa_decay: Annotated[float, Field(gt=0, le=1)] | None = key(
         None, "rwsadmm: what κ is multiplied by per visit; by default 1 for slack, 0.99 for the others"

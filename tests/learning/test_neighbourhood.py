@@ -394,8 +394,8 @@ def test_the_spread_is_judged_layer_by_layer():
     c = generator.normal(size=(n, 500))
     c[:, :300] += 2.0 * generator.normal(size=(12, 300))[group]
     everyone = np.arange(n)
-    algorithm._move_token(everyone, torch.from_numpy(everyone), torch.from_numpy(c))
-    algorithm.contributions = torch.from_numpy(c)
+    algorithm.seen[:], algorithm.seen_count = True, n
+    algorithm.token, algorithm.contributions = torch.from_numpy(c.mean(axis=0)), torch.from_numpy(c)
     for part in (everyone[:30], everyone[20:], everyone):  # measuring again replaces what was measured
         algorithm._measure(part)
     rho = algorithm.rho.numpy()
