@@ -28,6 +28,7 @@ COLOURS = (
     "#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499", "#000000",
 )  # fmt: skip
 
+LATE = ("late_token_test_acc", "late_personal_test_acc")  # of clients that joined late
 DRAWN = (0.02, 0.998)  # accuracies beyond are drawn at the edge
 AXES = {"visits": "visits, or rounds of a server", "gradients": "gradient steps per client"}
 
@@ -83,7 +84,7 @@ def accuracy_table(cells: Sequence[Cell]) -> Table:
 def cost_table(cells: Sequence[Cell]) -> Table:
     """Everything about each row × column, a line each."""
     header = ["row", "column", "personal, %", "published, %", "token, %", "gradients per client", "MB on the air"]
-    header += ["simulated h", "host s", "published s", "seeds", "tuned"]
+    header += ["simulated h", "host s", "published s", "late: given, %", "late: at the end, %", "seeds", "tuned"]
     lines = [_cost_line(cell) for cell in cells]
     used = [i for i in range(len(header)) if any(line[i] for line in lines)]
     return [[line[i] for i in used] for line in [header, *lines]]
@@ -95,7 +96,7 @@ def _cost_line(cell: Cell) -> list[str]:
     seeds = f"{len(cell.folders)}" if len(cell.folders) == cell.seeds else f"{len(cell.folders)} of {cell.seeds}"
     line = [cell.row, cell.column, _accuracy(cell, "personal_test_acc_mean"), published]
     if not cell.folders:
-        return [*line, "", "", "", "", "", published_s, seeds, cell.chosen]
+        return [*line, "", "", "", "", "", published_s, "", "", seeds, cell.chosen]
     alone = all(s["algorithm"] == "local" for s in cell.summaries)
     gradients = np.divide(cell.values("gradient_steps"), cell.values("clients"))
     sent = np.add(cell.values("bytes_down"), cell.values("bytes_up"))
@@ -107,9 +108,14 @@ def _cost_line(cell: Cell) -> list[str]:
         f"{np.mean(cell.values('sim_time_s')) / 3600:.2f}",
         f"{np.mean(cell.values('host_time_s')):.0f}",
         published_s,
+        *(_accuracy(cell, name) if _known(cell, name) else "" for name in LATE),
         seeds,
         cell.chosen,
     ]
+
+
+def _known(cell: Cell, name: str) -> bool:
+    return all(s.get(name) is not None for s in cell.summaries)
 
 
 def _accuracy(cell: Cell, name: str) -> str:
