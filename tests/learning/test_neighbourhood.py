@@ -535,3 +535,13 @@ def test_the_clients_have_no_order(problem, rho):
     np.testing.assert_allclose(other.models.numpy(), one.models.numpy()[order], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(other.tokens(everyone).numpy(), one.tokens(order).numpy(), rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(other.token.numpy(), one.token.numpy(), rtol=1e-8, atol=1e-10)
+
+
+def test_a_client_that_joins_late_is_given_what_its_neighbours_know(problem):
+    algorithm = problem().build("neighbourhood", rho=1.0)
+    for visited, near in ((0, [0, 1]), (1, [0, 1]), (4, [4, 5]), (5, [4, 5])):
+        algorithm.update(Contact(np.array([visited]), 2, 0.0, visited, np.array(near)))
+    assert torch.equal(algorithm.tokens(np.array([6]))[0], algorithm.token)  # nobody knows where it is
+    algorithm.introduce(6, np.array([4, 5]))
+    expected = algorithm.contributions[[4, 5]].mean(dim=0)
+    torch.testing.assert_close(algorithm.tokens(np.array([6]))[0], expected)
