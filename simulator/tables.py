@@ -143,7 +143,9 @@ def read_table(folder: Path, name: str) -> pa.Table:
     if parquet.exists():
         return pq.read_table(parquet)
     if stream.exists():
-        return pa.Table.from_batches(list(read_stream(stream)), TABLES[name])
+        batches = list(read_stream(stream))
+        if batches:  # with their own columns: another version of the program may have written them
+            return pa.Table.from_batches(batches)
     return TABLES[name].empty_table()
 
 

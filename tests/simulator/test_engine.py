@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 
@@ -18,6 +19,7 @@ from simulator.learner import choose_device
 from simulator.run import run_scenario
 from simulator.scenario import Scenario
 from simulator.streams import Streams
+from simulator.tables import read_table
 
 Small = Callable[..., Scenario]
 
@@ -417,3 +419,11 @@ def test_logged_counts_are_those_of_their_visit(small: Small, tmp_path: Path) ->
     assert (steps.loc[1:].to_numpy() == found.contacts["gradient_steps"].cumsum().to_numpy()).all()
     visits = found.clients.groupby("visit")["visits"].sum()
     assert (visits.to_numpy() == np.arange(21)).all()
+
+
+def test_a_stream_with_other_columns_can_be_read(tmp_path: Path) -> None:
+    """As another version of the program may have left it behind."""
+    batch = pa.RecordBatch.from_pydict({"visit": [1, 2], "once": ["a", "b"]})
+    with pa.ipc.new_stream(str(tmp_path / "contacts.arrows"), batch.schema) as writer:
+        writer.write_batch(batch)
+    assert read_table(tmp_path, "contacts").to_pydict() == {"visit": [1, 2], "once": ["a", "b"]}
