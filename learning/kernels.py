@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,12 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 def widths(eps: Any, like: Array) -> Array:
     """The half-widths of a tube, one for each coordinate of a model [d]."""
-    return np.full_like(like, eps) if isinstance(eps, float) else np.asarray(eps)
+    return _all_alike(eps, len(like), like.dtype) if isinstance(eps, float) else np.asarray(eps)
+
+
+@lru_cache(maxsize=8)
+def _all_alike(eps: float, size: int, dtype: Any) -> Array:
+    return np.full(size, eps, dtype)
 
 
 def space(widths: tuple[int, ...], batch: int, dtype: Any) -> tuple[Array, Array, Array, Array]:
