@@ -58,10 +58,11 @@ def ideal_exchange(load: Load, start_s: float) -> Outcome:
 
 
 def run_exchange(
-    links: list[Iterator[Stretch]], load: Load, start_s: float, setup_s: float, latency_s: float
+    links: list[Iterator[Stretch]], load: Load, start_s: float, setup_s: float, latency_s: float | FloatArray
 ) -> Outcome:
     """Play an exchange to its end, from one moment at which anything changes to the next.
 
+    `latency_s` is from the last byte sent to the last byte usable, one for all or each client's own [m].
     Transfers under way at the same time get equal shares of the channel's time; a broadcast is one transfer at
     the rate of its slowest listener. A client whose link breaks before its last byte arrived is lost at once.
     """
