@@ -13,7 +13,7 @@ SOUND_MPS = 1500.0
 RATE_BPS = {"psk1": 250.0, "psk2": 500.0, "psk3": 1200.0, "psk5": 5300.0}
 # QPSK: bit error rate Q(√(2·Eb/N0)); what its codes gain is set against what echoes cost. 95 % of the frames are
 # lost at this Eb/N0.
-MIN_EB_N0_DB = 4.74
+MIN_EB_N0_DB = 6.45
 FRAME_BYTES = 256
 FRAMES = 8  # in a packet, acknowledged together
 ANSWER_BYTES = 9

@@ -34,8 +34,6 @@ def packet_s(mode: str, payload_bytes: int) -> float:
 class Ble(PhysicalRadio):
     """Full packets back to back, each answered by an empty one or sent again."""
 
-    frequency_mhz = 2440.0
-
     def __init__(
         self,
         range_m: float | None = None,

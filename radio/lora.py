@@ -49,8 +49,6 @@ def bit_error_rate(spreading_factor: int, snr_db: FloatArray) -> FloatArray:
 class Lora(PhysicalRadio):
     """Frames as long as allowed, each acknowledged or sent again; after each the sender keeps silent as its duty cycle asks."""
 
-    frequency_mhz = 868.0
-
     def __init__(
         self,
         range_m: float | None = None,

@@ -11,7 +11,7 @@ from radio.propagation import Propagation, Shadowing, nakagami
 
 THERMAL_DBM_PER_HZ = -173.975  # Boltzmann's constant times 290 K
 GRID = 1.01  # ratio of neighbouring distances at which a ladder is worked out
-STEP = 0.03  # how much goodput may change within one step of a ladder
+STEP = 0.1  # how much goodput may change within one step of a ladder, which has that of its middle
 # Fading is averaged over as many equally likely gains.
 FADES = (np.arange(64) + 0.5) / 64
 
@@ -72,7 +72,7 @@ class PhysicalRadio(Radio):
 
     def budget(self, distance_m: FloatArray, loss_db: float = 0.0) -> Budget:
         received_dbm = self.received_dbm(distance_m, loss_db)
-        usable = received_dbm + 1e-9 >= self._needed_dbm[:, None]
+        usable = received_dbm + 2e-9 >= self._needed_dbm[:, None]
         per, goodput = np.ones(usable.shape), np.zeros(usable.shape)
         for k, mode in enumerate(self.modes):
             here = usable[k]
@@ -134,8 +134,8 @@ class PhysicalRadio(Radio):
         middles = np.sqrt(edges * np.concatenate([[near], edges[:-1]]))
         rates = self.budget(middles, loss_db).goodput_bps
         starts = [0]
-        for k in range(1, len(rates)):
-            if abs(rates[k] - rates[starts[-1]]) > STEP * rates[starts[-1]]:
+        for k, rate in enumerate(rates):
+            if abs(rate - rates[starts[-1]]) > STEP * rates[starts[-1]]:
                 starts.append(k)
         ends = np.array([*starts[1:], len(rates)]) - 1
-        return Ladder(edges[ends], (rates[starts] + rates[ends]) / 2)
+        return Ladder(edges[ends], rates[(starts + ends) // 2])

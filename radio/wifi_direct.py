@@ -38,8 +38,6 @@ class WifiDirect(PhysicalRadio):
     Without a propagation model of its own the path loss is log-distance with `exponent` and `reference_loss_db`.
     """
 
-    frequency_mhz = 2400.0
-
     def __init__(
         self,
         range_m: float | None = None,

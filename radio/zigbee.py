@@ -40,8 +40,6 @@ def packet_error_rate(snr_db: FloatArray, size_bytes: int = FRAME_BYTES) -> Floa
 class Zigbee(PhysicalRadio):
     """Frames of 100 bytes, each acknowledged or sent again."""
 
-    frequency_mhz = 2400.0
-
     def __init__(
         self,
         range_m: float | None = None,
