@@ -37,7 +37,7 @@ class Budget:
     mode: tuple[str, ...]  # modulation and coding used; "" where there is no link
     rate_bps: FloatArray  # on the air
     per: FloatArray  # packet error rate; 1 where there is no link
-    goodput_bps: FloatArray  # useful bits per second: overheads and retransmissions taken off
+    goodput_bps: FloatArray  # useful bits per second: overheads, retransmissions and waiting taken off
 
 
 class Radio:
@@ -45,6 +45,7 @@ class Radio:
 
     setup_s = 0.0  # before the first byte of a contact: discovery, association
     latency_s = 0.0  # from the last byte sent to the last byte usable, each way
+    duty_cycle = 1.0  # share of the time one device may send; a ladder's rates hold while it does
     level = "dBm"  # what received power is counted in
 
     def ladder(self, loss_db: float) -> Ladder:
@@ -75,7 +76,7 @@ class Radio:
 
     def budget(self, distance_m: FloatArray, loss_db: float = 0.0) -> Budget:
         """The link at these distances [m] when obstacles take `loss_db`; here, all that a ladder tells."""
-        goodput = rates_bps(self, distance_m, np.full(len(distance_m), loss_db))
+        goodput = self.duty_cycle * rates_bps(self, distance_m, np.full(len(distance_m), loss_db))
         linked = goodput > 0
         nothing = np.full(len(distance_m), np.nan)
         modes = tuple("on" if there else "" for there in linked)

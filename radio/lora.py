@@ -47,7 +47,7 @@ def bit_error_rate(spreading_factor: int, snr_db: FloatArray) -> FloatArray:
 
 
 class Lora(PhysicalRadio):
-    """Frames as long as allowed, each acknowledged or sent again; after each the sender keeps silent as its duty cycle asks."""
+    """Frames as long as allowed, each acknowledged or sent again, and silence after each as the duty cycle asks."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Lora(PhysicalRadio):
         latency_s: float = 0.1,
     ) -> None:
         self._bandwidth_hz = 1e3 * bandwidth_khz
-        self._duty_cycle = duty_cycle
+        self.duty_cycle = duty_cycle
         noise_dbm = NOISE_DBM_PER_HZ + 10 * float(np.log10(self._bandwidth_hz)) + NOISE_FIGURE_DB
         # A symbol carries SF bits, four in five of them data.
         modes = tuple(
@@ -78,9 +78,8 @@ class Lora(PhysicalRadio):
         return -np.expm1(8 * FRAME_BYTES[sf] * np.log1p(-bit_error_rate(sf, snr_db)))
 
     def mode_goodput_bps(self, mode: Mode, per: FloatArray, distance_m: FloatArray) -> FloatArray:
-        """A frame, then its acknowledgement or the rest of the silence, whichever is later over."""
+        """A frame and its acknowledgement, for which the silence after the frame is mostly long enough."""
         sf = int(mode.name[2:])
         frame_s = time_on_air_s(FRAME_BYTES[sf], sf, self._bandwidth_hz)
         answered_s = frame_s + ANSWER_S + time_on_air_s(HEADER_BYTES, sf, self._bandwidth_hz)
-        cycle_s = max(frame_s / self._duty_cycle, answered_s)
-        return 8 * (FRAME_BYTES[sf] - HEADER_BYTES) * (1 - per) / cycle_s
+        return 8 * (FRAME_BYTES[sf] - HEADER_BYTES) * (1 - per) / max(frame_s, self.duty_cycle * answered_s)

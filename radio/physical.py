@@ -11,7 +11,7 @@ from radio.propagation import Propagation, Shadowing, nakagami
 
 THERMAL_DBM_PER_HZ = -173.975  # Boltzmann's constant times 290 K
 GRID = 1.01  # ratio of neighbouring distances at which a ladder is worked out
-STEP = 0.1  # how much goodput may change within one step of a ladder, which has that of its middle
+STEP = 0.1  # how much a mode's goodput may change within one step of a ladder, which has that of its middle
 # Fading is averaged over as many equally likely gains.
 FADES = (np.arange(64) + 0.5) / 64
 
@@ -61,7 +61,7 @@ class PhysicalRadio(Radio):
         raise NotImplementedError
 
     def mode_goodput_bps(self, mode: Mode, per: FloatArray, distance_m: FloatArray) -> FloatArray:
-        """Useful bits per second [m] of a mode with these packet error rates [m], retransmissions counted."""
+        """Useful bits per second [m] while a mode is sent, at these packet error rates [m]: retransmissions counted."""
         raise NotImplementedError
 
     def path_loss_db(self, distance_m: FloatArray) -> FloatArray:
@@ -89,7 +89,7 @@ class PhysicalRadio(Radio):
             mode=tuple(self.modes[k].name if there else "" for k, there in zip(best, linked, strict=True)),
             rate_bps=rate,
             per=np.take_along_axis(per, best[None], axis=0)[0],
-            goodput_bps=np.take_along_axis(goodput, best[None], axis=0)[0],
+            goodput_bps=self.duty_cycle * np.take_along_axis(goodput, best[None], axis=0)[0],
         )
 
     def ladder(self, loss_db: float) -> Ladder:
@@ -132,10 +132,12 @@ class PhysicalRadio(Radio):
         grid = near * GRID ** np.arange(1, np.ceil(np.log(closing.max() / near) / np.log(GRID)))
         edges = np.unique(np.concatenate([closing, grid[grid < closing.max()]]))
         middles = np.sqrt(edges * np.concatenate([[near], edges[:-1]]))
-        rates = self.budget(middles, loss_db).goodput_bps
+        budget = self.budget(middles, loss_db)
+        rates = budget.goodput_bps / self.duty_cycle
         starts = [0]
-        for k, rate in enumerate(rates):
-            if abs(rate - rates[starts[-1]]) > STEP * rates[starts[-1]]:
+        for k, (rate, mode) in enumerate(zip(rates, budget.mode, strict=True)):
+            first = starts[-1]
+            if mode != budget.mode[first] or abs(rate - rates[first]) > STEP * rates[first]:
                 starts.append(k)
         ends = np.array([*starts[1:], len(rates)]) - 1
         return Ladder(edges[ends], rates[(starts + ends) // 2])

@@ -215,7 +215,7 @@ class Shadowing:
         self.most_db = MOST_SHADOW * db
 
     def loss_db(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Losses [m] of the links between a ([2] or [m,2]) and b [m,2]; negative where they are better than the mean."""
+        """Losses [m] of the links between a ([2] or [m,2]) and b [m,2]; negative where better than the mean."""
         a, b = self._cell_centre(np.broadcast_to(a, b.shape)), self._cell_centre(b)
         alike = np.exp(-np.hypot(*(b - a).T) / self._distance_m)
         both = (self.field(a) + self.field(b)) / np.sqrt(2 + 2 * alike)

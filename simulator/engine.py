@@ -172,7 +172,7 @@ class Simulation:
             for client in active
         ]
         delay_s = radio.delay_s(np.hypot(*(world.places.true(active) - here).T))
-        return run_exchange(links, self._load(exchange), self.env.now, radio.setup_s, delay_s)
+        return run_exchange(links, self._load(exchange), self.env.now, radio.setup_s, delay_s, radio.duty_cycle)
 
     def _load(self, exchange: Exchange) -> Load:
         compute_s = exchange.flops / self.scenario.clients.compute_flops_per_s
