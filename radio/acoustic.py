@@ -9,7 +9,7 @@ from radio.physical import Mode, PhysicalRadio
 from radio.propagation import Shadowing, UnderWater
 
 SOUND_MPS = 1500.0
-# Data rates of the WHOI Micro-Modem's PSK modes (Freitag et al., OCEANS 2005, table 1), b/s.
+# Data rates of the WHOI Micro-Modem's PSK modes (Freitag et al., OCEANS 2005), b/s.
 RATE_BPS = {"psk1": 250.0, "psk2": 500.0, "psk3": 1200.0, "psk5": 5300.0}
 # QPSK: bit error rate Q(√(2·Eb/N0)); what its codes gain is set against what echoes cost. 95 % of the frames are
 # lost at this Eb/N0.
@@ -22,7 +22,7 @@ TURNAROUND_S = 0.1  # from receiving to sending
 
 
 def noise_db_per_hz(frequency_khz: float, shipping: float = 0.5, wind_mps: float = 5.0) -> float:
-    """Ambient noise in dB re 1 µPa²/Hz: turbulence, ships, wind and heat (Coates; Stojanovic, WUWNet 2006, eq. 7)."""
+    """Ambient noise in dB re 1 µPa²/Hz: turbulence, ships, wind and heat (Coates; Stojanovic, WUWNet 2006)."""
     f = frequency_khz
     parts_db = np.array(
         [

@@ -12,8 +12,8 @@ from radio.propagation import LogDistance, Propagation, Shadowing
 SENSITIVITY_DBM = {"2M": -92.0, "1M": -95.0, "coded_s2": -99.0, "coded_s8": -103.0}
 RATE_BPS = {"2M": 2e6, "1M": 1e6, "coded_s2": 500e3, "coded_s8": 125e3}
 SENSITIVITY_BER = 1e-3
-# Non-coherent frequency shift keying: bit error rate = ½·exp(−snr/2) (Proakis, Digital Communications, 4.5-48). The
-# noise is what makes it 0.1 % at the sensitivity, so that the codes' gain counts too.
+# Non-coherent frequency shift keying: bit error rate = ½·exp(−snr/2) (Proakis, Digital Communications). The noise is
+# what makes it 0.1 % at the sensitivity, so that the codes' gain counts too.
 MIN_SNR_DB = 10 * np.log10(-2 * np.log(2 * SENSITIVITY_BER))
 SPACE_S = 150e-6  # T_IFS between packets (Bluetooth Core 5.4, vol. 6, part B, 4.1.1)
 PDU_BYTES = 251  # longest payload of a data packet (vol. 6, part B, 2.4)

@@ -39,7 +39,7 @@ def time_on_air_s(
 
 
 def bit_error_rate(spreading_factor: int, snr_db: FloatArray) -> FloatArray:
-    """½·Q(√(2^(SF+1)·snr) − √(1.386·SF + 1.154)) (Elshabrawy and Robert, IEEE Wireless Commun. Lett. 7(6), 2018)."""
+    """½·Q(√(2^(SF+1)·snr) − √(1.386·SF + 1.154)) (Elshabrawy and Robert, IEEE Commun. Lett. 22(9), 2018)."""
     from scipy.special import ndtr
 
     apart = np.sqrt(2 ** (spreading_factor + 1) * 10 ** (snr_db / 10))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from radio.link import Budget, FloatArray, Ladder, Radio
-from radio.propagation import Propagation, Shadowing, nakagami
+from radio.propagation import FARTHEST_M, Propagation, Shadowing, nakagami
 
 THERMAL_DBM_PER_HZ = -173.975  # Boltzmann's constant times 290 K
 GRID = 1.01  # ratio of neighbouring distances at which a ladder is worked out
@@ -128,7 +128,8 @@ class PhysicalRadio(Radio):
         margin_db = self.received_dbm(np.array(near), loss_db) - self._needed_dbm + 1e-9
         if not (margin_db >= 0).any():
             return Ladder(np.empty(0), np.empty(0))
-        closing = self._propagation.distance_m(margin_db[margin_db >= 0])  # where each mode's link closes
+        # Where each mode's link closes.
+        closing = np.minimum(self._propagation.distance_m(margin_db[margin_db >= 0]), FARTHEST_M)
         grid = near * GRID ** np.arange(1, np.ceil(np.log(closing.max() / near) / np.log(GRID)))
         edges = np.unique(np.concatenate([closing, grid[grid < closing.max()]]))
         middles = np.sqrt(edges * np.concatenate([[near], edges[:-1]]))

@@ -10,8 +10,8 @@ from radio.link import FloatArray
 from radio.physical import THERMAL_DBM_PER_HZ, Mode, PhysicalRadio
 from radio.propagation import LogDistance, Propagation, Shadowing
 
-# One stream, long guard interval, Mb/s: HT MCS 0–7 on 20 MHz and VHT MCS 0–9 on 80 MHz (IEEE 802.11-2020, tables
-# 19-27 and 21-41).
+# One stream, long guard interval, Mb/s: HT MCS 0–7 on 20 MHz and VHT MCS 0–9 on 80 MHz (IEEE 802.11-2020, 19.5 and
+# 21.5).
 PHY_MBPS = {
     "n": np.array([6.5, 13.0, 19.5, 26.0, 39.0, 52.0, 58.5, 65.0]),
     "ac": np.array([29.3, 58.5, 87.8, 117.0, 175.5, 234.0, 263.3, 292.5, 351.0, 390.0]),
@@ -19,7 +19,7 @@ PHY_MBPS = {
 BANDWIDTH_HZ = {"n": 20e6, "ac": 80e6}
 # SNR in dB at which the packet error rate of 1,500 bytes falls to 1.2 % (a bit error rate of 1e-6, where ideal
 # rate control steps up); read off ns-3.44's HT error tables. MCS 8 and 9 are as far above MCS 7 as the standard's
-# minimum sensitivities (IEEE 802.11-2020, table 21-25).
+# minimum sensitivities (IEEE 802.11-2020, 21.3.18.1).
 MIN_SNR_DB = np.array([1.46, 4.47, 7.02, 10.39, 13.48, 17.90, 19.18, 20.43, 25.43, 27.43])
 MIN_SNR_PER = 0.012
 # How steeply errors fall with the SNR, fitted to the same tables: 1,500 bytes suffer on average

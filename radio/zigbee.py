@@ -10,7 +10,7 @@ from radio.link import FloatArray
 from radio.physical import THERMAL_DBM_PER_HZ, Mode, PhysicalRadio
 from radio.propagation import LogDistance, Propagation, Shadowing
 
-PHY_BPS = 250e3  # IEEE 802.15.4-2020, 12.1
+PHY_BPS = 250e3  # IEEE 802.15.4-2020, clause 12; the times below from its MAC and PHY constants
 SYMBOL_S = 16e-6
 BACKOFF_S = 20 * SYMBOL_S  # aUnitBackoffPeriod
 MEAN_BACKOFFS = (2**3 - 1) / 2  # of the first try: 0 to 2^macMinBe − 1

@@ -49,7 +49,7 @@ def entries(part: type[BaseModel] = Scenario, table: str = "") -> Iterator[Entry
     for name, field in part.model_fields.items():
         tables = {tag: inner for tag, inner in tables_in(field.annotation).items() if inner is not OwnClass}
         has_kinds = any("kind" in inner.model_fields for inner in tables.values())
-        if not tables or has_kinds or get_origin(field.annotation) is tuple:
+        if not tables or has_kinds or field.default is None or get_origin(field.annotation) is tuple:
             allowed = " or ".join(f'"{tag}"' for tag in tables) if has_kinds else _allowed(field)
             default = "…" if field.is_required() else _show(field.default)
             yield Entry(table, name, default, allowed, str(field.description))
