@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.loading import Run
+from radio.link import Budget
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,4 +105,27 @@ def draw_labels(counts: NDArray[np.int64], title: str) -> Figure:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{title}: samples per client and label, largest {counts.max()}", fontsize=10)
     axes.grid(alpha=0.3)
+    return figure
+
+
+def draw_link(budget: Budget, title: str, level: str = "dBm") -> Figure:
+    """Received power and SNR, packet error rate, and goodput over distance."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 7.2), layout="constrained")
+    power, errors, speed = figure.subplots(3, 1, sharex=True)
+    if np.isfinite(budget.received_dbm).any():
+        power.plot(budget.distance_m, budget.received_dbm, color=BLUE, label=f"received ({level})")
+        power.plot(budget.distance_m, budget.snr_db, color=ORANGE, label="SNR (dB)")
+        power.legend(fontsize=8, frameon=False)
+    errors.plot(budget.distance_m, budget.per, color=ORANGE)
+    linked = budget.goodput_bps > 0
+    speed.plot(budget.distance_m[linked], budget.rate_bps[linked] / 1e3, color=GREY, label="rate on the air")
+    speed.plot(budget.distance_m[linked], budget.goodput_bps[linked] / 1e3, color=GREEN, label="goodput")
+    speed.legend(fontsize=8, frameon=False)
+    power.set(ylabel=f"{level}, dB", title=title)
+    errors.set(ylabel="packet error rate", ylim=(-0.03, 1.03))
+    speed.set(ylabel="kb/s", xlabel="distance (m)", xscale="log", yscale="log")
+    for axes in (power, errors, speed):
+        axes.grid(alpha=0.3)
     return figure

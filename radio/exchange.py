@@ -58,12 +58,19 @@ def ideal_exchange(load: Load, start_s: float) -> Outcome:
 
 
 def run_exchange(
-    links: list[Iterator[Stretch]], load: Load, start_s: float, setup_s: float, latency_s: float
+    links: list[Iterator[Stretch]],
+    load: Load,
+    start_s: float,
+    setup_s: float,
+    latency_s: float | FloatArray,
+    duty_cycle: float = 1.0,
 ) -> Outcome:
     """Play an exchange to its end, from one moment at which anything changes to the next.
 
-    Transfers under way at the same time get equal shares of the channel's time; a broadcast is one transfer at
-    the rate of its slowest listener. A client whose link breaks before its last byte arrived is lost at once.
+    `latency_s` is from the last byte sent to the last byte usable, one for all or each client's own [m].
+    Transfers under way at the same time get equal shares of the channel's time, and no sender more than its duty
+    cycle; a broadcast is one transfer at the rate of its slowest listener. A client whose link breaks before its
+    last byte arrived is lost at once.
     """
     m = len(links)
     everyone = np.arange(m)
@@ -93,17 +100,21 @@ def run_exchange(
             break
         down, up = busy & (step == DOWN), busy & (step == UP)
         one_for_all = load.broadcast and bool(down.any())
-        transfers = int(up.sum()) + (1 if one_for_all else int(down.sum()))
+        ups, downs = int(up.sum()), 1 if one_for_all else int(down.sum())
+        # Of how many equal slots each transfer has one; the vehicle's downs are all its own to send.
+        up_slots = max(ups + downs, 1 / duty_cycle)
+        down_slots = max(ups + downs, max(downs, 1) / duty_cycle)
         speed = np.ones(m)  # how fast the present step shrinks; seconds pass one per second
-        speed[up] = rate[up] / transfers
-        speed[down] = (rate[down].min() if one_for_all else rate[down]) / max(transfers, 1)
+        speed[up] = rate[up] / up_slots
+        speed[down] = (rate[down].min() if one_for_all else rate[down]) / down_slots
         finish = now + left[everyone, step] / speed
         following = min(finish[busy].min(), until[busy].min())
         progress = speed * (following - now)
         progress = np.where(finish <= following, left[everyone, step], progress)
         left[busy, step[busy]] -= progress[busy]
         air_bits_down += progress[down].max(initial=0.0) if one_for_all else progress[down].sum()
-        airtime_s += (following - now) if transfers else 0.0
+        busy_share = (ups * down_slots + downs * up_slots) / (up_slots * down_slots)
+        airtime_s += busy_share * (following - now)
         now = float(following)
     moved = np.floor((asked - np.maximum(left, 0.0)) / 8 + 1e-6).astype(np.int64)
     return Outcome(

@@ -21,7 +21,7 @@ class ContactGraph:
         self._radio = radio
         self._terrain = terrain
         self.admit(members)
-        self._range_m = radio.range_m * (1 + 1e-9)  # who is near enough to ask; the link itself decides
+        self._range_m = radio.farthest_m * (1 + 1e-9)  # who is near enough to ask; the link itself decides
         self.still = places.trajectories.still
 
     def admit(self, members: BoolArray) -> None:

@@ -26,11 +26,27 @@ class Ladder:
     rates_bps: FloatArray  # [k] useful bits per second, overheads already taken off
 
 
+@dataclass(frozen=True)
+class Budget:
+    """What becomes of a signal at each of m distances; nan where a radio has no such figure."""
+
+    distance_m: FloatArray
+    path_loss_db: FloatArray  # obstacles counted
+    received_dbm: FloatArray
+    snr_db: FloatArray
+    mode: tuple[str, ...]  # modulation and coding used; "" where there is no link
+    rate_bps: FloatArray  # on the air
+    per: FloatArray  # packet error rate; 1 where there is no link
+    goodput_bps: FloatArray  # useful bits per second: overheads, retransmissions and waiting taken off
+
+
 class Radio:
     """Base of the radios. One of one's own overrides `ladder` and sets the two times."""
 
     setup_s = 0.0  # before the first byte of a contact: discovery, association
     latency_s = 0.0  # from the last byte sent to the last byte usable, each way
+    duty_cycle = 1.0  # share of the time one device may send; a ladder's rates hold while it does
+    level = "dBm"  # what received power is counted in
 
     def ladder(self, loss_db: float) -> Ladder:
         """Rates by distance when obstacles take `loss_db` from the ray."""
@@ -40,6 +56,31 @@ class Radio:
     def range_m(self) -> float:
         """How far a link with nothing in its way reaches."""
         return reach_m(self.ladder(0.0))
+
+    @property
+    def farthest_m(self) -> float:
+        """How far the luckiest link reaches."""
+        return self.range_m
+
+    def delay_s(self, distance_m: FloatArray) -> FloatArray:
+        """From the last byte sent to the last byte usable over these distances [m]."""
+        return np.full(len(distance_m), self.latency_s)
+
+    def shadow_db(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """What links [m] between a ([2] or [m,2]) and b [m,2] lose more than the mean because of where they are."""
+        return np.zeros(len(b))
+
+    def shadow_changes(self, start: FloatArray, end: FloatArray) -> FloatArray:
+        """Shares of the way start→end, in (0,1), where the shadowing of one who walks it may change."""
+        return np.empty(0)
+
+    def budget(self, distance_m: FloatArray, loss_db: float = 0.0) -> Budget:
+        """The link at these distances [m] when obstacles take `loss_db`; here, all that a ladder tells."""
+        goodput = self.duty_cycle * rates_bps(self, distance_m, np.full(len(distance_m), loss_db))
+        linked = goodput > 0
+        nothing = np.full(len(distance_m), np.nan)
+        modes = tuple("on" if there else "" for there in linked)
+        return Budget(distance_m, nothing, nothing, nothing, modes, goodput, np.where(linked, 0.0, 1.0), goodput)
 
 
 def reach_m(ladder: Ladder) -> float:
@@ -59,7 +100,7 @@ def rates_bps(radio: Radio, distance_m: FloatArray, loss_db: FloatArray) -> Floa
 
 def linked(radio: Radio, terrain: Terrain, a: FloatArray, b: FloatArray) -> BoolArray:
     """Whether the places a ([2] or [m,2]) and b [m,2] can hear each other."""
-    return rates_bps(radio, np.hypot(*(b - a).T), terrain.radio_loss_db(a, b)) > 0
+    return rates_bps(radio, np.hypot(*(b - a).T), terrain.radio_loss_db(a, b) + radio.shadow_db(a, b)) > 0
 
 
 @dataclass(frozen=True)
@@ -75,8 +116,8 @@ def link_over_time(
 ) -> Iterator[Stretch]:
     """The link between a fixed place and a client from `start_s` on, stretch by stretch, without end.
 
-    A stretch ends at the exact moment the rate changes: where the distance crosses a step of the ladder, or
-    where an obstacle comes into or leaves the ray.
+    A stretch ends at the exact moment the rate changes: where the distance crosses a step of the ladder, where
+    an obstacle comes into or leaves the ray, or where the shadowing changes.
     """
     if trajectories.still:
         here = trajectories.positions(start_s)[client]
@@ -101,10 +142,11 @@ def _over_leg(
     end_s: float,
 ) -> Iterator[Stretch]:
     way = there - here
-    shares = np.concatenate([[0.0], terrain.loss_changes(place, here, there) if way.any() else [], [1.0]])
+    changes = [terrain.loss_changes(place, here, there), radio.shadow_changes(here, there)] if way.any() else []
+    shares = np.unique(np.concatenate([[0.0], *changes, [1.0]]))
     for s0, s1 in pairwise(shares):
-        middle = here + way * (s0 + s1) / 2
-        ladder = radio.ladder(float(terrain.radio_loss_db(place, middle[None])[0]))
+        middle = (here + way * (s0 + s1) / 2)[None]
+        ladder = radio.ladder(float((terrain.radio_loss_db(place, middle) + radio.shadow_db(place, middle))[0]))
         crossings = [within_shares(here - place, way, d) for d in ladder.distances_m]
         inner = np.unique([s for pair in crossings for s in pair if s0 < s < s1])
         edges = np.concatenate([[s0], inner, [s1]])

@@ -86,6 +86,21 @@ def _parser() -> argparse.ArgumentParser:
     paper.add_argument("--report", action="store_true", help="run nothing: print what is there")
     paper.set_defaults(command=_paper)
 
+    link = commands.add_parser(
+        "link",
+        help="print the link budget of a radio",
+        description="Print what becomes of a radio's signal over distance: loss, SNR, rate, errors and goodput.",
+    )
+    link.add_argument("kind", metavar="KIND", help="disc, wifi_direct, zigbee, ble, lora or acoustic")
+    link.add_argument("--distances", type=_distances, metavar="1,10,100", help="in metres (default: up to the range)")
+    link.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
+        help="set a key of the radio's table, such as range_m=80 or propagation.exponent=2.5; may be repeated",
+    )  # fmt: skip
+    link.add_argument("--out", metavar="CSV", help="write the table here, and a picture of it beside it")
+    link.add_argument("--plot", metavar="PNG", help="draw the picture here")
+    link.set_defaults(command=_link)
+
     check = commands.add_parser(
         "check", help="validate scenarios", description="Validate scenarios without running them."
     )
@@ -120,6 +135,16 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 or more")
     return int(text)
+
+
+def _distances(text: str) -> list[float]:
+    try:
+        distances = [float(part) for part in text.split(",")]
+    except ValueError:
+        distances = []
+    if not distances or not all(0 <= d < float("inf") for d in distances):
+        raise argparse.ArgumentTypeError(f"{text}: must be distances in metres, such as 1,10,100")
+    return distances
 
 
 def _names(text: str) -> list[str]:
@@ -185,6 +210,36 @@ def _data(arguments: Any) -> int:
     except DataError as error:
         raise UserError(str(error)) from None
     sys.stdout.write(f"{arguments.name}: checked and kept in {kept}\n")
+    return 0
+
+
+def _link(arguments: Any) -> int:
+    from pathlib import Path
+
+    import numpy as np
+
+    from analysis.experiments import as_text
+    from simulator.link_budget import as_lines, radio_of, usual_distances, write_csv
+
+    radio = radio_of(arguments.kind, arguments.overrides)
+    budget = radio.budget(np.array(arguments.distances or usual_distances(radio)))
+    delay_s = float(radio.delay_s(np.array([radio.range_m]))[0])
+    sys.stdout.write(
+        f"{as_text(as_lines(radio, budget))}\n\n{arguments.kind} reaches {radio.range_m:.6g} m; every contact takes "
+        f"{radio.setup_s:g} s to set up, and at that distance {delay_s:.4g} s until the last byte is usable\n"
+    )
+    if arguments.out:
+        write_csv(Path(arguments.out), budget)
+        sys.stdout.write(f"written to {arguments.out}\n")
+    picture = arguments.plot or (arguments.out and str(Path(arguments.out).with_suffix(".png")))
+    if picture:
+        from analysis.pictures import draw_link
+
+        near = min([d for d in budget.distance_m if d > 0], default=1.0)
+        far = max(radio.range_m, budget.distance_m.max(), 2 * near)
+        fine = radio.budget(np.geomspace(near, far, 400))
+        draw_link(fine, f"{arguments.kind}, {radio.range_m:.4g} m", radio.level).savefig(picture, dpi=120)
+        sys.stdout.write(f"drawn in {picture}\n")
     return 0
 
 

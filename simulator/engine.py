@@ -151,7 +151,7 @@ class Simulation:
 
     def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
         """The visited client and every client that hears the vehicle where it stands, ascending."""
-        near = self.world.places.within(here, self.world.radio.range_m * (1 + 1e-9))
+        near = self.world.places.within(here, self.world.radio.farthest_m * (1 + 1e-9))
         near = near[~self._absent[near]]
         heard = near[linked(self.world.radio, self.world.terrain, here, self.world.places.true(near))]
         return np.union1d(heard, [target])
@@ -171,7 +171,8 @@ class Simulation:
             link_over_time(radio, world.terrain, world.places.trajectories, here, int(client), self.env.now)
             for client in active
         ]
-        return run_exchange(links, self._load(exchange), self.env.now, radio.setup_s, radio.latency_s)
+        delay_s = radio.delay_s(np.hypot(*(world.places.true(active) - here).T))
+        return run_exchange(links, self._load(exchange), self.env.now, radio.setup_s, delay_s, radio.duty_cycle)
 
     def _load(self, exchange: Exchange) -> Load:
         compute_s = exchange.flops / self.scenario.clients.compute_flops_per_s

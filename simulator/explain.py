@@ -34,7 +34,7 @@ class Entry:
 def explain() -> str:
     """Every key: name, default, what it means, what is allowed."""
     lines, table = [HEAD.rstrip()], None
-    for entry in entries():
+    for entry in dict.fromkeys(entries()):  # what several kinds have in common is told once
         if entry.table != table:
             table = entry.table
             lines += ["", f"[{table}]"] if table else [""]
@@ -49,11 +49,11 @@ def entries(part: type[BaseModel] = Scenario, table: str = "") -> Iterator[Entry
     for name, field in part.model_fields.items():
         tables = {tag: inner for tag, inner in tables_in(field.annotation).items() if inner is not OwnClass}
         has_kinds = any("kind" in inner.model_fields for inner in tables.values())
-        if not tables or has_kinds or get_origin(field.annotation) is tuple:
+        if not tables or has_kinds or field.default is None or get_origin(field.annotation) is tuple:
             allowed = " or ".join(f'"{tag}"' for tag in tables) if has_kinds else _allowed(field)
             default = "…" if field.is_required() else _show(field.default)
             yield Entry(table, name, default, allowed, str(field.description))
-        dotted = f"{table}.{name}" if table else name
+        dotted = f"{table.partition(',')[0]}.{name}" if table else name
         below += [(f'{dotted}, kind = "{tag}"' if has_kinds else dotted, inner) for tag, inner in tables.items()]
     for heading, inner in below:
         if list(inner.model_fields) != ["kind"]:

@@ -13,6 +13,8 @@ Count = Annotated[int, Field(ge=1)]
 Point = Annotated[tuple[float, float], Field(strict=False)]
 Span = Annotated[tuple[NotNegative, NotNegative], Field(strict=False)]
 PositiveSpan = Annotated[tuple[Positive, Positive], Field(strict=False)]
+PositiveTriple = Annotated[tuple[Positive, Positive, Positive], Field(strict=False)]
+AtLeastHalf = Annotated[float, Field(ge=0.5)]
 Ring = Annotated[tuple[Point, ...], Field(strict=False, min_length=3)]
 
 OWN_CLASS = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
@@ -45,12 +47,17 @@ by_kind = Discriminator(_kind_of)  # `kind` chooses the variant, or names a clas
 Own = Annotated[OwnClass, Tag("own")]
 
 
-def short_for(default: str) -> BeforeValidator:
-    """A plain string stands for a table with that kind; a table without a kind has the default one."""
+def short_for(default: str, **usual: Any) -> BeforeValidator:
+    """A plain string stands for a table with that kind; a table without a kind has the default one.
+
+    Where the kind is the default one, `usual` gives the keys that are not set.
+    """
 
     def expand(value: Any) -> Any:
         if isinstance(value, str):
-            return {"kind": value}
-        return {"kind": default, **value} if isinstance(value, dict) else value
+            value = {"kind": value}
+        if not isinstance(value, dict):
+            return value
+        return {"kind": default, **(usual if value.get("kind", default) == default else {}), **value}
 
     return BeforeValidator(expand)

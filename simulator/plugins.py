@@ -49,11 +49,11 @@ def plugin_folders(scenario_name: str) -> list[Path]:
 
 
 def make(key: str, part: Any, builtin: dict[str, Any], plugins: dict[str, Any], **given: Any) -> Any:
-    """An object of the kind a table chooses: given what the program provides and the table's own keys."""
+    """An object of the kind a table chooses: given what the program provides and the table's other keys."""
     if isinstance(part, OwnClass):
         try:
             return plugins[key](**given, **(part.model_extra or {}))
         except Exception as error:
             raise ScenarioError(key, [Problem(f"{key}.kind", f"cannot be made: {error!r}", part.kind)]) from error
-    keys = {name: getattr(part, name) for name in type(part).model_fields if name != "kind"}
+    keys = {name: getattr(part, name) for name in type(part).model_fields if name not in ("kind", *given)}
     return builtin[part.kind](**given, **keys)

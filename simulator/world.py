@@ -16,18 +16,37 @@ from mobility.static import Static
 from mobility.terrain import Obstacle, Surface, Terrain
 from mobility.trajectory import Trajectories
 from mobility.waypoint import Waypoint
+from radio.acoustic import Acoustic
+from radio.ble import Ble
 from radio.disc import Disc
 from radio.graph import ContactGraph
 from radio.link import Radio
+from radio.lora import Lora
+from radio.propagation import Friis, LogDistance, Nakagami, Shadowing, ThreeLogDistance, TwoRay
 from radio.walk import Walk
 from radio.wifi_direct import WifiDirect
+from radio.zigbee import Zigbee
 from simulator.errors import Problem, ScenarioError
 from simulator.plugins import make
-from simulator.scenario import Scenario
+from simulator.scenario import FriisPropagation, PhysicalRadio, Scenario, TwoRayPropagation
 from simulator.streams import Streams
 
 MOVEMENTS = {"static": Static, "waypoint": Waypoint, "squads": Squads, "placed_anew": PlacedAnew}
-RADIOS = {"disc": Disc, "wifi_direct": WifiDirect}
+RADIOS = {
+    "disc": Disc,
+    "wifi_direct": WifiDirect,
+    "zigbee": Zigbee,
+    "ble": Ble,
+    "lora": Lora,
+    "acoustic": Acoustic,
+}
+PROPAGATIONS = {
+    "friis": Friis,
+    "log_distance": LogDistance,
+    "two_ray": TwoRay,
+    "three_log_distance": ThreeLogDistance,
+    "nakagami": Nakagami,
+}
 
 
 @dataclass(frozen=True)
@@ -68,12 +87,28 @@ def build_terrain(scenario: Scenario) -> Terrain:
     )
 
 
+def build_radio(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> Radio:
+    """The radio, with its propagation model and its shadowing where it has them."""
+    part = scenario.radio
+    given: dict[str, Any] = {}
+    if isinstance(part, PhysicalRadio):
+        path, shadowing = getattr(part, "propagation", None), part.shadowing
+        if path is not None:
+            if isinstance(path, FriisPropagation | TwoRayPropagation) and path.frequency_mhz is None:
+                path = path.model_copy(update={"frequency_mhz": part.carrier_mhz})
+            given["propagation"] = make("radio.propagation", path, PROPAGATIONS, plugins)
+        if shadowing is not None:
+            given["shadowing"] = Shadowing(shadowing.db, shadowing.distance_m, streams.draw("shadowing"))
+    radio: Radio = make("radio", part, RADIOS, plugins, **given)
+    return radio
+
+
 def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> World:
     """The world at time 0. Raises ScenarioError where none can be built; lesser doubts become warnings."""
     terrain = build_terrain(scenario)
     start = vehicle_start(scenario, terrain)
     places = _places(scenario, terrain, streams, plugins)
-    radio = make("radio", scenario.radio, RADIOS, plugins)
+    radio = build_radio(scenario, streams, plugins)
     members, warnings = _reachable(scenario, terrain, places, start)
     late = np.arange(len(places)) >= len(places) - scenario.clients.late
     if not (members & ~late).any():

@@ -256,3 +256,31 @@ def test_against_small_steps_of_time(case):
     assert out.delivered.tolist() == delivered
     assert out.end_s == pytest.approx(end_s, abs=0.04)
     assert out.airtime_s == pytest.approx(air, abs=0.04)
+
+
+def test_everyone_may_have_a_delay_of_their_own():
+    out = run_exchange([steady(8), steady(8)], load([MB, MB], 0, [0, 0]), 0.0, 0.0, np.array([0.5, 2.0]))
+    assert out.end_s == pytest.approx(1 + 2)
+    out = run_exchange([steady(8), breaks(8, 2.5)], load([MB, MB], 0, [0, 0]), 0.0, 0.0, np.array([0.5, 2.0]))
+    assert out.delivered.tolist() == [True, False]
+
+
+def test_senders_wait_for_their_duty_cycle_side_by_side():
+    # At a tenth each, three clients send 1 MB at 8 Mb/s in 10 s, together: the channel has room for ten.
+    links = [steady(8) for _ in range(3)]
+    out = run_exchange(links, load([0] * 3, 0, [MB] * 3), 0.0, 0.0, 0.0, duty_cycle=0.1)
+    assert out.end_s == pytest.approx(10)
+    assert out.airtime_s == pytest.approx(3)
+    # Twenty of them do not fit: the channel's time is shared.
+    links = [steady(8) for _ in range(20)]
+    out = run_exchange(links, load([0] * 20, 0, [MB] * 20), 0.0, 0.0, 0.0, duty_cycle=0.1)
+    assert out.end_s == pytest.approx(20)
+    assert out.airtime_s == pytest.approx(20)
+
+
+def test_the_vehicle_is_one_sender():
+    # Two times 1 MB down, its own to send, at a tenth: 20 s.
+    links = [steady(8), steady(8)]
+    out = run_exchange(links, load([MB, MB], 0, [0, 0], broadcast=False), 0.0, 0.0, 0.0, duty_cycle=0.1)
+    assert out.end_s == pytest.approx(20)
+    assert out.airtime_s == pytest.approx(2)

@@ -48,6 +48,18 @@ def test_first_own_scenario(desk: Path) -> None:
     assert (fast.scenario["vehicle"]["speed_mps"], fast.scenario["seed"]) == (12, 1)
 
 
+def test_radios(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (desk / "radio.toml").write_text(block("toml", 'kind = "zigbee"'))
+    assert main(["check", "radio.toml"]) == 0
+    run_commands(block("sh", "fedmule link"))
+    printed = capsys.readouterr().out
+    shown = re.findall(r"^\S+ +\S+ +\S+ +\S+ +O-QPSK.*$", README, re.MULTILINE)
+    assert len(shown) == 3
+    assert all(line in printed for line in shown)
+    assert (desk / "ble.csv").exists()
+    assert (desk / "ble.png").exists()
+
+
 def test_own_parts(desk: Path) -> None:
     parts = [block("python", name) for name in ("class Ring", "class SlowServer", "class SmallNet", "def circles")]
     assert all(len(part.splitlines()) < 20 for part in parts[1:])
