@@ -63,9 +63,9 @@ def find_contacts(
     order = np.argsort(legs.start_s, kind="stable")
     # Counted from the corner: coordinates far from 0 would lose digits.
     corner_x, corner_y = min(legs.x.min(), legs.to_x.min()), min(legs.y.min(), legs.to_y.min())
-    columns = (legs.node, legs.start_s, legs.end_s)
-    columns += (legs.x - corner_x, legs.y - corner_y, legs.to_x - corner_x, legs.to_y - corner_y)
-    node, start, end, x, y, to_x, to_y = (np.ascontiguousarray(column[order]) for column in columns)
+    node, start, end = legs.node[order], legs.start_s[order], legs.end_s[order]
+    x, y, to_x, to_y = legs.x - corner_x, legs.y - corner_y, legs.to_x - corner_x, legs.to_y - corner_y
+    x, y, to_x, to_y = x[order], y[order], to_x[order], to_y[order]
     begin_s, end_s = float(start[0]), float(end.max())
     slice_s, cell_m = _sizes(legs, range_m, begin_s, end_s)
     slices = max(1, math.ceil((end_s - begin_s) / slice_s))
@@ -117,14 +117,12 @@ def _until(legs: Legs, until_s: float) -> Legs:
     if not len(legs.node) or legs.end_s.max() <= until_s:
         return legs
     kept = legs.start_s <= until_s
-    node, start, end, x, y, to_x, to_y = (
-        column[kept] for column in (legs.node, legs.start_s, legs.end_s, legs.x, legs.y, legs.to_x, legs.to_y)
-    )
-    share = np.ones(len(node))
+    start, end, x, y = legs.start_s[kept], legs.end_s[kept], legs.x[kept], legs.y[kept]
+    to_x, to_y = legs.to_x[kept], legs.to_y[kept]
     cut = end > until_s
-    share[cut] = (until_s - start[cut]) / (end[cut] - start[cut])
-    to_x, to_y = np.where(cut, x + share * (to_x - x), to_x), np.where(cut, y + share * (to_y - y), to_y)
-    return Legs(node, start, np.minimum(end, until_s), x, y, to_x, to_y)
+    share = (until_s - start[cut]) / (end[cut] - start[cut])
+    to_x[cut], to_y[cut] = x[cut] + share * (to_x[cut] - x[cut]), y[cut] + share * (to_y[cut] - y[cut])
+    return Legs(legs.node[kept], start, np.minimum(end, until_s), x, y, to_x, to_y)
 
 
 def _sizes(legs: Legs, range_m: float, begin_s: float, end_s: float) -> tuple[float, float]:

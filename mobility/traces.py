@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,6 +31,7 @@ class Trace:
     t: FloatArray  # [k] s
     x: FloatArray  # [k] m
     y: FloatArray  # [k] m
+    unfinished: bool = False  # whether the file it comes from breaks off
 
     def __len__(self) -> int:
         return len(self.names)
@@ -107,8 +109,8 @@ class Rows:
 
     def trace(self, end_s: float = -np.inf) -> Trace:
         """The trace, with everyone held where they are until `end_s` if it has not ended by then."""
-        columns = (np.frombuffer(column, dtype=np.float64) for column in (self._t, self._x, self._y))
-        return trace_of(list(self._code), np.frombuffer(self._node, dtype=np.int64), *columns, end_s=end_s)
+        t, x, y = (np.frombuffer(column, dtype=np.float64) for column in (self._t, self._x, self._y))
+        return trace_of(list(self._code), np.frombuffer(self._node, dtype=np.int64), t, x, y, end_s)
 
 
 def trace_of(
@@ -156,3 +158,30 @@ def _legs(trace: Trace) -> Legs:
     came_s = t[np.maximum.accumulate(np.where(comes, np.arange(len(t)), 0))]
     kept = here & ((end > t) | (stays & (came_s == end)))
     return Legs(node[kept], t[kept], end[kept], x[kept], y[kept], to_x[kept], to_y[kept])
+
+
+def places_at(trace: Trace, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """x and y [n,m] of everyone at times [m]; nan where a node is not there."""
+    x, y = np.empty((len(trace), len(times))), np.empty((len(trace), len(times)))
+    for i in range(len(trace)):
+        rows = slice(trace.first[i], trace.first[i + 1])
+        t, xs, ys = trace.t[rows], trace.x[rows], trace.y[rows]
+        last = np.searchsorted(t, times, side="right") - 1
+        last -= (last > 0) & np.isnan(xs[last]) & (t[last] == times)  # it is there up to when it goes
+        following = np.minimum(last + 1, len(t) - 1)
+        following = np.where(np.isnan(xs[following]), last, following)
+        span = t[following] - t[last]
+        share = np.where(span > 0, (times - t[last]) / np.where(span > 0, span, 1.0), 0.0)
+        x[i] = np.where(last < 0, np.nan, xs[last] + share * (xs[following] - xs[last]))
+        y[i] = np.where(last < 0, np.nan, ys[last] + share * (ys[following] - ys[last]))
+    return x, y
+
+
+def samples(trace: Trace, step_s: float) -> Iterator[tuple[float, FloatArray, FloatArray]]:
+    """Times from the beginning to the end, `step_s` apart, with x and y [n] of everyone; nan who is not there."""
+    count = int((trace.end_s - trace.begin_s) / step_s * (1 + 1e-12)) + 1
+    for start in range(0, count, 64):  # some at a time, so that memory stays small
+        times = trace.begin_s + step_s * np.arange(start, min(count, start + 64), dtype=np.float64)
+        x, y = places_at(trace, times)
+        for k, t in enumerate(times.tolist()):
+            yield t, x[:, k], y[:, k]

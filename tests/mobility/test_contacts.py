@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mobility import contacts as contacts_module
 from mobility.contacts import find_contacts
-from mobility.trace_tables import read_csv, write_contacts
+from mobility.formats.tables import read_csv, write_contacts
 from mobility.traces import Rows, Trace
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"

@@ -48,5 +48,6 @@ def number(path: Path, line: int, name: str, text: str) -> float:
 
 def wrong(path: Path, line: int, message: str, given: object) -> TraceError:
     """What is wrong in which line of a file."""
-    text = ",".join(given) if isinstance(given, list) else str(given).strip()
-    return TraceError(f"{path}, line {line}: {message}: {text if len(text) <= 60 else text[:57] + '…'!s}")
+    text = ",".join(map(str, given)) if isinstance(given, list) else str(given).strip()
+    short = text if len(text) <= 60 else text[:57] + "…"
+    return TraceError(f"{path}, line {line}: {message}: {short}")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mobility.contacts import Contacts, compiled
-from mobility.trace_files import number, open_binary, open_text, wrong
+from mobility.formats.files import number, open_binary, open_text, wrong
 from mobility.traces import FloatArray, IntArray, Trace, TraceError, trace_of
 
 COLUMNS = ("node", "t", "x", "y")
@@ -26,7 +26,9 @@ def read_csv(path: Path) -> Trace:
     import pyarrow.csv as pc
 
     types = {"node": pa.string(), "t": pa.float64(), "x": pa.float64(), "y": pa.float64()}
-    options = pc.ConvertOptions(column_types=types, include_columns=list(COLUMNS), strings_can_be_null=True)
+    options = pc.ConvertOptions(
+        column_types=types, include_columns=list(COLUMNS), null_values=[""], strings_can_be_null=True
+    )
     with open_binary(path) as file:
         try:
             return _gathered(pc.open_csv(file, convert_options=options))
@@ -98,7 +100,8 @@ def _gathered(batches: Iterable[Any]) -> Trace:
         rows += len(t)
     if not rows:
         raise TraceError("holds no rows")
-    return trace_of(list(code), *(np.concatenate(column) for column in zip(*parts, strict=True)))
+    node, t, x, y = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return trace_of(list(code), node, t, x, y)
 
 
 def _find_bad_line(path: Path) -> None:
@@ -170,8 +173,8 @@ def _format_number(value: float, text: Any, at: int) -> int:
         at += 1
         value = -value
     whole = math.floor(value)
-    rest = int(round((value - whole) * 10.0**DECIMALS))
-    units = int(whole)
+    rest = round((value - whole) * 10.0**DECIMALS)
+    units = whole
     if rest == 10**DECIMALS:
         units, rest = units + 1, 0
     size = 1
