@@ -78,5 +78,6 @@ def _exceeding(axes: Axes, seconds: FloatArray, label: str, colour: str) -> None
     seconds = np.sort(seconds[seconds > 0])
     if len(seconds):
         share = 1 - np.arange(len(seconds)) / len(seconds)
-        kept = np.unique(np.linspace(0, len(seconds) - 1, 2000).astype(np.int64))
+        some = np.linspace(0, len(seconds) - 1, 1000).astype(np.int64)
+        kept = np.union1d(some, np.arange(max(0, len(seconds) - 1000), len(seconds)))  # all of the rare long ones
         axes.step(seconds[kept], share[kept], where="pre", color=colour, label=label)

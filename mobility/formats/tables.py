@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mobility.contacts import Contacts, compiled
 from mobility.formats.files import number, open_binary, open_text, wrong
@@ -25,7 +26,7 @@ def read_csv(path: Path) -> Trace:
     import pyarrow as pa
     import pyarrow.csv as pc
 
-    types = {"node": pa.string(), "t": pa.float64(), "x": pa.float64(), "y": pa.float64()}
+    types = {"node": pa.dictionary(pa.int32(), pa.string()), "t": pa.float64(), "x": pa.float64(), "y": pa.float64()}
     options = pc.ConvertOptions(
         column_types=types, include_columns=list(COLUMNS), null_values=[""], strings_can_be_null=True
     )
@@ -47,9 +48,18 @@ def read_parquet(path: Path) -> Trace:
             missing = [name for name in COLUMNS if name not in file.schema_arrow.names]
             if missing:
                 raise TraceError(f"has no column {missing[0]}; a trace has the columns node, t, x and y")
-            return _gathered(file.iter_batches(columns=list(COLUMNS)))
-    except (pa.ArrowInvalid, TraceError) as error:
+            return _gathered(_typed(batch) for batch in file.iter_batches(columns=list(COLUMNS)))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TraceError) as error:
         raise TraceError(f"{path}: {error}") from None
+
+
+def _typed(batch: Any) -> Any:
+    """Rows with nodes as texts, each kept once, and numbers."""
+    import pyarrow as pa
+
+    node = batch.column("node").cast(pa.string()).dictionary_encode()
+    numbers = [batch.column(name).cast(pa.float64()) for name in COLUMNS[1:]]
+    return pa.RecordBatch.from_arrays([node, *numbers], names=list(COLUMNS))
 
 
 def write_csv(path: Path, trace: Trace) -> None:
@@ -81,27 +91,43 @@ def _is_whole(name: str) -> bool:
 
 def _gathered(batches: Iterable[Any]) -> Trace:
     """A trace from batches of rows; only numbers are kept, so memory stays small."""
-    import pyarrow as pa
-
     code: dict[str, int] = {}
     parts: list[tuple[Any, ...]] = []
     rows = 0
     for batch in batches:
-        node = batch.column("node").cast(pa.string())
+        node = batch.column("node")
+        codes = np.array([code.setdefault(name, len(code)) for name in node.dictionary.to_pylist()], dtype=np.int64)
         if node.null_count:
-            raise TraceError(f"row {rows + int(np.flatnonzero(node.is_null().to_numpy(False))[0]) + 1} names no node")
-        encoded = node.dictionary_encode()
-        codes = np.array([code.setdefault(name, len(code)) for name in encoded.dictionary.to_pylist()], dtype=np.int64)
-        t, x, y = (batch.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False) for name in COLUMNS[1:])
+            raise TraceError(f"row {rows + int(np.argmax(~_given(node))) + 1} names no node")
+        t, x, y = (_numbers(batch.column(name)) for name in COLUMNS[1:])
         bad = ~np.isfinite(t) | (np.isnan(x) != np.isnan(y)) | np.isinf(x) | np.isinf(y)
         if bad.any():
             raise TraceError(f"row {rows + int(np.flatnonzero(bad)[0]) + 1}: t, x and y must be finite numbers")
-        parts.append((codes[encoded.indices.to_numpy()], t, x, y))
+        parts.append((codes[_values(node.indices, np.int32)], t, x, y))
         rows += len(t)
     if not rows:
         raise TraceError("holds no rows")
     node, t, x, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     return trace_of(list(code), node, t, x, y)
+
+
+# Straight from Arrow's memory: its own way to numpy would load pandas.
+
+
+def _values(column: Any, dtype: Any) -> NDArray[Any]:
+    return np.frombuffer(column.buffers()[1], dtype=dtype)[column.offset : column.offset + len(column)]
+
+
+def _given(column: Any) -> NDArray[np.bool_]:
+    """Which values are there."""
+    bits = np.unpackbits(np.frombuffer(column.buffers()[0], dtype=np.uint8), bitorder="little")
+    return bits[column.offset : column.offset + len(column)] == 1
+
+
+def _numbers(column: Any) -> FloatArray:
+    """The numbers, nan where there is none."""
+    values = _values(column, np.float64)
+    return np.where(_given(column), values, np.nan) if column.null_count else values
 
 
 def _find_bad_line(path: Path) -> None:
