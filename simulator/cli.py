@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -101,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     link.add_argument("--plot", metavar="PNG", help="draw the picture here")
     link.set_defaults(command=_link)
 
+    _add_trace_commands(commands)
     check = commands.add_parser(
         "check", help="validate scenarios", description="Validate scenarios without running them."
     )
@@ -108,6 +110,41 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--explain", action="store_true", help="print every key of a scenario file with its meaning")
     check.set_defaults(command=_check)
     return parser
+
+
+def _add_trace_commands(commands: Any) -> None:
+    what = "a movement trace: CSV or Parquet (node, t, x, y), SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON"
+    origin = "LON,LAT of (0, 0) in GPX and GeoJSON files (default: the south-west corner)"
+    trace = commands.add_parser(
+        "trace",
+        help="look at a movement trace, or convert it",
+        description="Print bounds, duration, nodes and speeds of a movement trace and draw it; convert it with --out.",
+    )
+    trace.add_argument("trace", metavar="TRACE", help=what)
+    trace.add_argument("--out", metavar="FILE", help="write the trace there, in the format its suffix says")
+    trace.add_argument(
+        "--step-s",
+        type=_positive,
+        default=1.0,
+        metavar="S",
+        help="time between places where the format of --out holds samples (default 1)",
+    )
+    trace.add_argument("--origin", type=_point, metavar="LON,LAT", help=origin)
+    trace.add_argument("--plot", metavar="PNG", help="the picture (default: the trace's name with -trace.png)")
+    trace.set_defaults(command=_trace)
+
+    contacts = commands.add_parser(
+        "contacts",
+        help="find who meets whom in a movement trace, and when",
+        description="Find all times at which two nodes of a trace are within range, exactly, and print statistics.",
+    )
+    contacts.add_argument("trace", metavar="TRACE", help=what)
+    contacts.add_argument("--range-m", type=_not_negative, required=True, metavar="R", help="the range, m")
+    contacts.add_argument("--out", metavar="CSV", help="write the contacts there: a, b, start, end")
+    contacts.add_argument("--until-s", type=_number, metavar="T", help="end there (default: where the trace ends)")
+    contacts.add_argument("--origin", type=_point, metavar="LON,LAT", help=origin)
+    contacts.add_argument("--plot", metavar="PNG", help="draw contact and inter-contact times and neighbours over time")
+    contacts.set_defaults(command=_contacts)
 
 
 def _add_scenario(parser: argparse.ArgumentParser, many: bool = False) -> None:
@@ -145,6 +182,35 @@ def _distances(text: str) -> list[float]:
     if not distances or not all(0 <= d < float("inf") for d in distances):
         raise argparse.ArgumentTypeError(f"{text}: must be distances in metres, such as 1,10,100")
     return distances
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text}: must be a number")
+    return value
+
+
+def _not_negative(text: str) -> float:
+    if _number(text) < 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be 0 or more")
+    return float(text)
+
+
+def _positive(text: str) -> float:
+    if _number(text) <= 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be greater than 0")
+    return float(text)
+
+
+def _point(text: str) -> tuple[float, float]:
+    values = [_number(value) for value in text.split(",")]
+    if len(values) != 2:
+        raise argparse.ArgumentTypeError(f"{text}: must be two numbers with a comma between")
+    return values[0], values[1]
 
 
 def _names(text: str) -> list[str]:
@@ -333,6 +399,73 @@ def _tell_failures(failures: Sequence[Failure]) -> int:
     for error, count in Counter(failure.error for failure in failures).items():
         sys.stderr.write(f"{count} run{'s' if count > 1 else ''} failed: {error.rstrip()}\n")
     return 1 if failures else 0
+
+
+def _trace(arguments: Any) -> int:
+    from pathlib import Path
+
+    from mobility.formats import read_trace, writer
+    from mobility.traces import TraceError
+    from simulator.errors import UserError
+    from simulator.trace_text import trace_text, warnings_about
+
+    try:
+        kind, write = (
+            (None, None) if arguments.out is None else writer(arguments.out, arguments.step_s, arguments.origin)
+        )
+        trace = read_trace(arguments.trace, arguments.origin)
+        sys.stdout.write(f"{trace_text(trace, arguments.trace)}\n")
+        warnings = warnings_about(trace, arguments.trace)
+        if kind and write:
+            write(trace)
+            sys.stdout.write(f"  written   {arguments.out}, as {kind.name}\n")
+            if trace.comes_and_goes and not kind.absence:
+                warnings.append(
+                    f"{kind.name} cannot say that nodes come and go: they stand where they first or last are"
+                )
+    except TraceError as error:
+        raise UserError(str(error)) from None
+
+    from analysis.movement import draw_trace
+
+    picture = arguments.plot or f"{Path(arguments.trace).name.partition('.')[0]}-trace.png"
+    draw_trace(trace, arguments.trace).savefig(picture, dpi=120)
+    sys.stdout.write(f"  drawn in  {picture}\n")
+    for warning in warnings:
+        sys.stderr.write(f"warning: {warning}\n")
+    return 0
+
+
+def _contacts(arguments: Any) -> int:
+    from pathlib import Path
+
+    from mobility.contacts import find_contacts
+    from mobility.formats import read_trace
+    from mobility.formats.tables import write_contacts
+    from mobility.traces import TraceError
+    from simulator.errors import UserError
+    from simulator.trace_text import ShareDone, contacts_text
+
+    until_s = math.inf if arguments.until_s is None else arguments.until_s
+    try:
+        trace = read_trace(arguments.trace, arguments.origin)
+        if trace.unfinished:
+            sys.stderr.write(f"warning: {arguments.trace} breaks off: what comes after is not known\n")
+        contacts = find_contacts(trace, arguments.range_m, until_s, ShareDone("contacts"))
+        if arguments.out:
+            write_contacts(Path(arguments.out), trace.names, contacts)
+    except TraceError as error:
+        raise UserError(str(error)) from None
+    sys.stdout.write(f"{contacts_text(trace, contacts, arguments.range_m, until_s)}\n")
+    if arguments.out:
+        sys.stdout.write(f"  written to           {arguments.out}\n")
+    if arguments.plot:
+        from analysis.movement import draw_contacts
+
+        title = f"{arguments.trace}, {arguments.range_m:g} m"
+        draw_contacts(trace, contacts, until_s, title).savefig(arguments.plot, dpi=120)
+        sys.stdout.write(f"  drawn in             {arguments.plot}\n")
+    return 0
 
 
 def _run(arguments: Any) -> int:

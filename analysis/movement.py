@@ -1,0 +1,83 @@
+"""Pictures of movement traces and their contacts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.pictures import BLUE, GREEN, ORANGE
+from mobility.contact_statistics import contact_times, degrees, inter_contact_times
+from mobility.contacts import Contacts
+from mobility.traces import FloatArray, Trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_LEGS = 40_000  # to draw
+
+
+def draw_trace(trace: Trace, title: str = "") -> Figure:
+    """The ways on a map that begins at (0, 0), as a terrain does, beside how fast nodes move."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 5.2), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1.2, 1.0])
+    draw_ways(trace, left)
+    legs = trace.legs
+    moving = legs.speed_mps > 0
+    right.hist(legs.speed_mps[moving], bins=40, weights=legs.seconds[moving] / 3600, color=BLUE)
+    right.set(xlabel="speed (m/s)", ylabel="node-hours on the move")
+    right.grid(alpha=0.3)
+    figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def draw_ways(trace: Trace, axes: Axes) -> None:
+    """Everyone's ways, and where they first are; of a large trace only some nodes."""
+    from matplotlib.collections import LineCollection
+
+    legs = trace.legs
+    every = -(-len(legs.node) // MOST_LEGS)
+    shown = legs.node % every == 0
+    ends = np.stack([legs.x[shown], legs.y[shown], legs.to_x[shown], legs.to_y[shown]], axis=1).reshape(-1, 2, 2)
+    axes.add_collection(LineCollection(list(ends), colors=BLUE, linewidths=0.5, alpha=0.4))
+    first = trace.first[:-1]
+    note = "first places" if every == 1 else f"first places (ways of one node in {every})"
+    axes.scatter(trace.x[first], trace.y[first], s=8, color=ORANGE, linewidths=0, zorder=3, label=note)
+    low_x, low_y, high_x, high_y = trace.bounds
+    pad = 0.02 * max(high_x, high_y, 1.0)
+    axes.set(xlim=(min(low_x, 0) - pad, max(high_x, 0) + pad), ylim=(min(low_y, 0) - pad, max(high_y, 0) + pad))
+    axes.set(xlabel="x (m)", ylabel="y (m)")
+    axes.set_aspect("equal")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8, frameon=False)
+
+
+def draw_contacts(trace: Trace, contacts: Contacts, until_s: float = np.inf, title: str = "") -> Figure:
+    """How long contacts last and pairs wait, as shares that exceed a time; and neighbours over time."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 4.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _exceeding(left, contact_times(contacts), "contact times", ORANGE)
+    _exceeding(left, inter_contact_times(contacts), "inter-contact times", BLUE)
+    left.set(xscale="log", yscale="log", xlabel="time (s)", ylabel="share that lasts longer")
+    left.grid(alpha=0.3)
+    left.legend(frameon=False, fontsize=8)
+    degree = degrees(trace, contacts, until_s)
+    right.plot((degree.t - trace.begin_s) / 60, degree.mean, color=GREEN)
+    right.set(xlabel="time (min)", ylabel="neighbours in contact, mean over nodes")
+    right.set_ylim(bottom=0)
+    right.grid(alpha=0.3)
+    figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _exceeding(axes: Axes, seconds: FloatArray, label: str, colour: str) -> None:
+    seconds = np.sort(seconds[seconds > 0])
+    if len(seconds):
+        share = 1 - np.arange(len(seconds)) / len(seconds)
+        some = np.linspace(0, len(seconds) - 1, 1000).astype(np.int64)
+        kept = np.union1d(some, np.arange(max(0, len(seconds) - 1000), len(seconds)))  # all of the rare long ones
+        axes.step(seconds[kept], share[kept], where="pre", color=colour, label=label)

@@ -1,0 +1,53 @@
+"""Opening trace files, compressed or not, and saying what is wrong in them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import math
+from pathlib import Path
+from typing import IO, Any
+
+from mobility.traces import TraceError
+
+PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+
+
+def open_binary(path: Path, mode: str = "rb") -> IO[bytes]:
+    try:
+        file: IO[bytes] = PACKED.get(path.suffix, open)(path, mode)
+        return file
+    except OSError as error:
+        what = "read" if mode == "rb" else "written"
+        raise TraceError(f"{path}: cannot be {what}: {error.strerror or error}") from None
+
+
+def open_text(path: Path) -> IO[str]:
+    """For reading; letters that are no UTF-8 do not stop it."""
+    import io
+
+    return io.TextIOWrapper(open_binary(path), encoding="utf-8-sig", errors="replace", newline="")
+
+
+def plain_suffix(path: Path) -> str:
+    """The suffix in small letters, without that of the compression."""
+    return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
+
+
+def number(path: Path, line: int, name: str, text: str) -> float:
+    """A finite number from a file."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise wrong(path, line, f"{name} must be a number", text) from None
+    if not math.isfinite(value):
+        raise wrong(path, line, f"{name} must be a finite number", text)
+    return value
+
+
+def wrong(path: Path, line: int, message: str, given: object) -> TraceError:
+    """What is wrong in which line of a file."""
+    text = ",".join(map(str, given)) if isinstance(given, list) else str(given).strip()
+    short = text if len(text) <= 60 else text[:57] + "…"
+    return TraceError(f"{path}, line {line}: {message}: {short}")

@@ -1,0 +1,252 @@
+"""Every trace format reads what its tool wrote, writes what it reads, and names file and line of what is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mobility.formats import FORMATS, read_trace, writer
+from mobility.traces import Rows, Trace, TraceError, places_at
+
+SAMPLES = Path(__file__).parents[3] / "shared" / "reference" / "formats"
+needs_samples = pytest.mark.skipif(not SAMPLES.exists(), reason="the reference data are not beside the repository")
+
+
+def walkers() -> Trace:
+    """Three who are there all the time, with rests and waypoints on whole seconds."""
+    rows = Rows()
+    rows.add("0", 0, 10.25, 20.5)
+    rows.add("0", 30, 40.5, 20.5)
+    rows.add("0", 40, 40.5, 20.5)
+    rows.add("0", 60, 100.75, 90)
+    rows.add("1", 0, 7, 8)
+    rows.add("1", 60, 500, 8)
+    rows.add("2", 0, 250, 250)
+    return rows.trace()
+
+
+def passers_by() -> Trace:
+    """One who stays, one who comes late and goes early, one who comes back."""
+    rows = Rows()
+    rows.add("stays", 0, 10, 20)
+    rows.add("stays", 60, 70, 20)
+    rows.add("visits", 12, 5, 5)
+    rows.add("visits", 33, 50, 50)
+    rows.gone("visits", 33)
+    rows.add("returns", 3, 1, 1)
+    rows.add("returns", 9, 9, 1)
+    rows.gone("returns", 9)
+    rows.add("returns", 40, 9, 9)
+    rows.add("returns", 60, 29, 9)
+    return rows.trace()
+
+
+def written(trace: Trace, path: Path, **options: float) -> Trace:
+    _, write = writer(path, **options)
+    write(trace)
+    return read_trace(path)
+
+
+def assert_same(ours: Trace, wanted: Trace, within_m: float = 1e-6, times: np.ndarray | None = None) -> None:
+    """The same nodes at the same places at any time."""
+    assert len(ours) == len(wanted)
+    assert (ours.begin_s, ours.end_s) == pytest.approx((wanted.begin_s, wanted.end_s), abs=1e-6)
+    times = np.linspace(wanted.begin_s, wanted.end_s, 241) if times is None else times
+    order = [wanted.names.index(name) for name in ours.names] if set(ours.names) == set(wanted.names) else slice(None)
+    for a, b in zip(places_at(ours, times), places_at(wanted, times), strict=True):
+        np.testing.assert_allclose(a, b[order], rtol=0, atol=within_m)
+
+
+@pytest.mark.parametrize("suffix", [kind.suffixes[0] for kind in FORMATS if not kind.degrees])
+def test_a_trace_comes_back_as_it_was_written(suffix: str, tmp_path: Path) -> None:
+    assert_same(written(walkers(), tmp_path / f"trace{suffix}"), walkers(), within_m=1e-3)
+
+
+@pytest.mark.parametrize("suffix", [kind.suffixes[0] for kind in FORMATS if kind.absence and not kind.degrees])
+def test_who_comes_and_goes_does_so_in_formats_that_can_say_it(suffix: str, tmp_path: Path) -> None:
+    times = np.arange(0.0, 61.0) if suffix == ".xml" else None  # samples know nothing of what is between them
+    assert_same(written(passers_by(), tmp_path / f"trace{suffix}"), passers_by(), times=times)
+
+
+@pytest.mark.parametrize("suffix", [".gpx", ".geojson"])
+def test_degrees_become_metres_and_back(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"trace{suffix}"
+    _, write = writer(path, origin=(11.5, 48.1))
+    write(passers_by())
+    assert_same(read_trace(path, origin=(11.5, 48.1)), passers_by(), within_m=1e-4)
+    west, south, _, _ = read_trace(path).bounds
+    assert (west, south) == (0.0, 0.0)
+
+
+def test_a_degree_of_latitude_is_111_km_and_of_longitude_less(tmp_path: Path) -> None:
+    path = tmp_path / "walk.gpx"
+    path.write_text(
+        '<gpx xmlns="http://www.topografix.com/GPX/1/1"><trk><name>Ann</name><trkseg>'
+        '<trkpt lat="60" lon="10"><time>2024-05-01T10:00:00Z</time></trkpt>'
+        '<trkpt lat="61" lon="11"><time>2024-05-01T12:00:00+02:00</time></trkpt>'
+        '<trkpt lat="61" lon="11"><time>2024-05-01T10:30:00.5Z</time></trkpt>'
+        "</trkseg></trk></gpx>"
+    )
+    trace = read_trace(path)
+    assert trace.names == ["Ann"]
+    assert trace.end_s == 1800.5
+    assert trace.bounds[2:] == pytest.approx((111_195 / 2, 111_195), abs=1)
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz", ".bz2"])
+def test_compressed_files_are_read_and_written(packing: str, tmp_path: Path) -> None:
+    assert_same(written(walkers(), tmp_path / f"trace.csv{packing}"), walkers())
+    assert (tmp_path / f"trace.csv{packing}").read_bytes()[:4] != b"node"
+
+
+def test_numbers_are_ordered_by_value_and_names_by_letters(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("t,node,y,x,speed\n0,10,1,2,9\n0,9,3,4,9\n5,9,3,5,9\n")
+    trace = read_trace(tmp_path / "a.csv")
+    assert trace.names == ["9", "10"]
+    assert trace.x.tolist() == [4.0, 5.0, 2.0]
+    (tmp_path / "b.csv").write_text("node,t,x,y\nbus,0,1,1\nNA,0,1,1\nant,0,1,1\n")
+    assert read_trace(tmp_path / "b.csv").names == ["NA", "ant", "bus"]
+
+
+# --- what other tools wrote --------------------------------------------------------------------------------
+
+
+@needs_samples
+def test_bonnmotion_files_agree_with_each_other() -> None:
+    movements = read_trace(SAMPLES / "sample.movements")
+    assert (len(movements), movements.end_s) == (5, 300.0)
+    assert_same(read_trace(SAMPLES / "sample.movements.gz"), movements)
+    shifted = read_trace(SAMPLES / "ns2_setdest_from_bonnmotion.ns_movements")
+    moved = Trace(shifted.names, shifted.first, shifted.t, shifted.x - 10, shifted.y - 10)
+    assert_same(moved, movements)
+    sampled = read_trace(SAMPLES / "the_one_external_movement_from_bonnmotion.txt")
+    assert_same(sampled, movements, times=np.arange(0.0, 300.0, 10.0))
+
+
+@needs_samples
+def test_the_ones_ns2_files_are_read() -> None:
+    trace = read_trace(SAMPLES / "ns2_movement_from_the_one.txt")
+    x, y = places_at(trace, np.array([0.0, 10.0]))
+    assert x[0].tolist() == pytest.approx([365.43910, 317.25287], abs=1e-4)
+    assert y[4].tolist() == pytest.approx([103.36875, 112.42495], abs=1e-4)
+
+
+@needs_samples
+def test_sumos_vehicles_appear_when_it_says_so() -> None:
+    trace = read_trace(SAMPLES / "sumo_fcd_head.xml")
+    assert trace.unfinished
+    assert trace.names == ["0", "1", "2", "3"]
+    x, y = places_at(trace, np.array([0.0, 1.0, 1.9, 2.0, 8.0]))
+    assert x[0, :2].tolist() == [12.30, 25.73]
+    assert np.isnan(x[1, :3]).all()
+    assert (x[1, 3], y[1, 3]) == (598.40, 587.70)
+    assert not np.isnan(x[:, 4]).any()  # the file breaks off: nobody is known to have gone
+    ns2 = read_trace(SAMPLES / "ns2_setdest_from_sumo.tcl")
+    later = np.array([3.0, 5.0])  # there vehicles set out at the time at which they have arrived here
+    np.testing.assert_allclose(places_at(ns2, later + 1)[0][:2], places_at(trace, later)[0][:2], atol=0.1)
+
+
+@needs_samples
+def test_the_ones_paths_are_separated_by_pauses() -> None:
+    trace = read_trace(SAMPLES / "the_one_external_path_sample.path")
+    assert (len(trace), trace.end_s) == (2, 4889.0)
+    x, y = places_at(trace, np.array([0.0, 578.0, 947.0, 4889.0]))
+    assert x[0].tolist() == [297.908, 85.248, 345.141, 17.727]
+    assert y[0, 1] == 293.449
+
+
+# --- who comes and goes, where files have their own ways of saying it ---------------------------------------
+
+
+def test_activity_says_when_nodes_are_there(tmp_path: Path) -> None:
+    (tmp_path / "a.path").write_text("1 0 100 0 50 0 50\n0 0,0,0 50,50,0\n1 10,5,5\n")
+    (tmp_path / "a.act").write_text("0 20 80\n1 10 100\n")
+    x, _ = places_at(read_trace(tmp_path / "a.path"), np.array([10.0, 20.0, 80.0, 81.0, 100.0]))
+    np.testing.assert_array_equal(x, [[math.nan, 20, 50, math.nan, math.nan], [5, 5, 5, 5, 5]])
+    (tmp_path / "a.tcl").write_text(
+        "$node_(0) set X_ 0\n$node_(0) set Y_ 0\n"
+        '$ns_ at 0 "$node_(0) setdest 50 0 1"\n$ns_ at 10 "$node_(0) setdest 10 40 2"\n'
+        '$ns_ at 5 "$g(0) start"; # SUMO-ID: a\n$ns_ at 25 "$g(0) stop"\n'
+    )
+    x, y = places_at(read_trace(tmp_path / "a.tcl"), np.array([4.0, 5.0, 10.0, 20.0, 25.0, 26.0]))
+    np.testing.assert_array_equal(x, [[math.nan, 5, 10, 10, 10, math.nan]])
+    np.testing.assert_array_equal(y, [[math.nan, 0, 0, 20, 30, math.nan]])
+
+
+def test_a_vehicle_missing_from_a_step_is_gone_for_it(tmp_path: Path) -> None:
+    step = '<timestep time="{}"><vehicle id="a" x="1" y="2"/>{}</timestep>'
+    other = '<person id="b" x="3" y="4"/>'
+    steps = "".join(step.format(t, other if t in (1, 3) else "") for t in range(5))
+    (tmp_path / "a.xml").write_text(f"<fcd-export>{steps}</fcd-export>")
+    trace = read_trace(tmp_path / "a.xml")
+    x, _ = places_at(trace, np.array([0.0, 1.0, 1.5, 2.0, 3.0, 4.0]))
+    np.testing.assert_array_equal(x[1], [math.nan, 3, math.nan, math.nan, 3, math.nan])
+
+
+def test_a_large_fcd_file_streams(tmp_path: Path) -> None:
+    path = tmp_path / "large.xml.gz"
+    vehicle = '<vehicle id="{}" x="{}.25" y="7.5" angle="90.00" type="car" speed="13.89" pos="5.10" lane="A3B3_0"/>\n'
+    with gzip.open(path, "wt", compresslevel=1) as file:
+        size = file.write("<fcd-export>\n")
+        for t in range(500):
+            vehicles = "".join(vehicle.format(i, t) for i in range(100))
+            size += file.write(f'<timestep time="{t}.00">\n{vehicles}</timestep>\n')
+        file.write("</fcd-export>\n")
+    tracemalloc.start()
+    trace = read_trace(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(trace.t) == 50_000
+    assert peak < 1.5 * size
+
+
+# --- what is wrong is told ---------------------------------------------------------------------------------
+
+NS2 = "$node_(0) set X_ 1\n$node_(0) set Y_ 1\n"
+BAD = {
+    "text.csv": ("node,t,x,y\n0,0,1,1\n0,1,one,1\n", "line 3: x must be a number: one"),
+    "short.csv": ("node,t,x,y\n0,0,1,1\n0,1,1\n", "line 3: must have 4 values"),
+    "heading.csv": ("id,t,x,y\n0,0,1,1\n", "line 1: must name the columns node, t, x and y; node"),
+    "infinite.csv": ("node,t,x,y\n0,0,inf,1\n", "line 2: x must be a finite number"),
+    "half.csv": ("node,t,x,y\n0,0,1,1\n0,4,,1\n", "line 3: x must be a number"),
+    "nobody.csv": ("node,t,x,y\n0,0,1,1\n,4,1,1\n", "line 3: names no node"),
+    "timeless.csv": ("node,t,x,y\n0,0,1,1\n0,,1,1\n", "line 3: t must be a number"),
+    "empty.csv": ("node,t,x,y\n", "holds no rows"),
+    "nothing.csv": ("", "line 1: must name the columns"),
+    "number.tcl": (NS2 + '$ns_ at 1 "$node_(0) setdest 1 two 3"\n', "line 3: y must be a number: two"),
+    "order.tcl": (NS2 + '$ns_ at 1 "$node_(0) jump 1 2 3"\n', "line 3: is neither a first place nor setdest"),
+    "placeless.tcl": ('$ns_ at 1 "$node_(7) setdest 1 2 3"\n', "line 1: the first place of node 7"),
+    "groups.movements": ("0 1 1 5 2 2\n0 1 1 5 2\n", "line 2: must be groups of 3 numbers"),
+    "back.movements": ("0 1 1 5 2 2 4 1 1\n", "line 1: time goes back"),
+    "row.one": ("0 9 0 9 0 9\n0 a 1\n", "line 2: must be time id x y"),
+    "heading.one": ("0 a 1 1\n", "line 1: must be a heading"),
+    "point.path": ("1 0 9 0 9 0 9\n0 0,1,1 5,2\n", "line 2: must be id t,x,y"),
+    "x.xml": ('<fcd-export>\n<timestep time="0">\n<vehicle id="a" x="?" y="1"/>\n', "line 3: x must be a number"),
+    "order.xml": ('<a>\n<timestep time="1"/>\n<timestep time="1"/>\n</a>', "line 3: the time must be later"),
+    "xml.xml": ("<a>\n<b></a>", "line 2: is not XML"),
+    "no.gpx": ('<gpx><trk><trkseg>\n<trkpt lat="1" lon="2"></trkpt></trkseg></trk></gpx>', "line 2: a trkpt has no"),
+    "no.geojson": ('{"features": [{"geometry": {"type": "Point", "coordinates": [1, 2]}}]}', "feature 0 has no times"),
+    "other.txt": ("hello world\n", "is in none of the formats"),
+    "broken.csv.gz": ("no archive", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_rows_name_file_and_line(name: str, tmp_path: Path) -> None:
+    content, message = BAD[name]
+    path = tmp_path / name
+    path.write_text(content)
+    with pytest.raises(TraceError) as error:
+        read_trace(path)
+    assert str(path) in str(error.value)
+    assert message in str(error.value)
+
+
+def test_a_suffix_nobody_knows_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"suffix must be one of \.csv"):
+        writer(tmp_path / "trace.doc")
