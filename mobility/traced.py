@@ -79,7 +79,7 @@ def _way(trace: Trace, node: int, away_m: float, shift_m: tuple[float, float]) -
     way = np.stack([trace.t[rows] - trace.begin_s, trace.x[rows] + shift_m[0], trace.y[rows] + shift_m[1]], axis=1)
     gone = np.isnan(way[:, 1])
     way[gone, 1:] = away_m, 0.0
-    goes = np.flatnonzero(gone)
+    goes = np.flatnonzero(gone[1:]) + 1
     comes = np.flatnonzero(~gone & np.append(True, gone[:-1]))
     before_going = np.column_stack([way[goes, 0], way[goes - 1, 1:]])
     before_coming = np.column_stack([way[comes, 0], np.full(len(comes), away_m), np.zeros(len(comes))])
