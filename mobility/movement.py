@@ -12,6 +12,7 @@ from mobility.terrain import PLACE_TRIES, Terrain
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 # draw(ids [m], counters [m], k) -> uniform numbers [m,k] that depend on (id, counter) alone, so that movement
 # does not depend on the order in which it is asked for.
@@ -50,6 +51,14 @@ class Movement:
         Waypoints of further clients may come along where several move together.
         """
         raise NotImplementedError
+
+    def there(self, t: float) -> BoolArray | None:
+        """Who [n] is there at all at time t; None: everyone, always."""
+        return None
+
+    def next_arrival_s(self, t: float) -> float:
+        """When somebody comes next after t who was not there; inf if nobody does."""
+        return np.inf
 
     def after_visit(self, visit: int) -> FloatArray | None:
         """New places [n,2] if everyone is placed anew after this visit, else None. For still models only."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mobility.movement import Draw, FloatArray, IntArray
+from mobility.movement import BoolArray, Draw, FloatArray, IntArray
 from mobility.trajectory import Trajectories
 
 
@@ -67,6 +67,10 @@ class Places:
         """Let the movement model place everyone anew; the new places are reported at once."""
         if self.trajectories.after_visit(visit, t):
             self._true = self._reported = Index(self.trajectories.positions(t), True)
+
+    def there(self, t: float) -> BoolArray | None:
+        """Who [n] is there at all at time t; None: everyone."""
+        return self.trajectories.movement.there(t)
 
     def true(self, clients: IntArray) -> FloatArray:
         return self._true.xy[clients]

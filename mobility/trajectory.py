@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,12 +148,13 @@ def first_within(
     cuts = np.unique(np.concatenate([[start, end], t_a, t_b]))
     cuts = cuts[(cuts >= start) & (cuts <= end)]
     gaps = place_at(t_a, a, cuts) - place_at(t_b, b, cuts)
+    ends = place_at(t_a, a, cuts, "left") - place_at(t_b, b, cuts, "left")
     for i in range(len(cuts)):
         if gaps[i] @ gaps[i] <= distance_m**2:
             return float(cuts[i])
         if i + 1 == len(cuts):
             break
-        change = gaps[i + 1] - gaps[i]
+        change = ends[i + 1] - gaps[i]
         enter, _ = within_shares(gaps[i], change, distance_m)
         if 0.0 <= enter <= 1.0:
             return float(cuts[i] + enter * (cuts[i + 1] - cuts[i]))
@@ -169,9 +171,9 @@ def within_shares(gap: FloatArray, change: FloatArray, distance_m: float) -> tup
     return float((-half_linear - reach) / quadratic), float((-half_linear + reach) / quadratic)
 
 
-def place_at(times: Times, places: FloatArray, t: Times) -> FloatArray:
-    """Places [m,2] of a path at times [m]; where two waypoints share a time, the later one."""
-    leg = np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(times) - 1)
+def place_at(times: Times, places: FloatArray, t: Times, side: Literal["left", "right"] = "right") -> FloatArray:
+    """Places [m,2] of a path at times [m]; where two waypoints share a time, the later one, or "left" the earlier."""
+    leg = np.clip(np.searchsorted(times, t, side=side) - 1, 0, len(times) - 1)
     following = np.minimum(leg + 1, len(times) - 1)
     ends = np.where(np.isfinite(times[following]), times[following], times[leg])  # a leg without end stands still
     span = ends - times[leg]

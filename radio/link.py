@@ -127,7 +127,8 @@ def link_over_time(
         horizon = t + LOOK_AHEAD_S
         times, places = trajectories.path(client, horizon)
         for cut in np.append(times[(times > t) & (times < horizon)], horizon):
-            here, there = place_at(times, places, np.array([t, cut]))
+            here = place_at(times, places, np.array([t]))[0]
+            there = place_at(times, places, np.array([cut]), "left")[0]
             yield from _over_leg(radio, terrain, place, here, there, t, float(cut))
             t = float(cut)
 

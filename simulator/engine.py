@@ -75,6 +75,9 @@ class Simulation:
         walk, here = self.world.walk, None  # the client it is at; nobody's before the first visit
         while not self.ledger.over(self.env.now):
             self._admit()
+            if not self.world.graph.reachable.size:
+                yield from self._wait()
+                continue
             row = walk.anywhere() if here is None else walk.row(here)
             target = row.draw(self._walk_draws)
             if (yield from self.vehicle.chase(target)):
@@ -108,7 +111,10 @@ class Simulation:
         """An ideal server: each round it reaches clients at random, wherever they are; only computing takes time."""
         while not self.ledger.over(self.env.now):
             self._admit()
-            began_s, there = self.env.now, np.flatnonzero(~self._absent)
+            began_s, there = self.env.now, np.flatnonzero(self._present())
+            if not there.size:
+                yield from self._wait()
+                continue
             wanted = self.scenario.learning.active
             count = min(wanted, len(there)) if isinstance(wanted, int) else len(there)
             active = np.sort(self._active_draws.choice(there, count, replace=False))
@@ -135,6 +141,21 @@ class Simulation:
             for client in late.tolist():
                 self.learner.algorithm.introduce(client, self.world.graph.neighbours(client))
             self.ledger.welcome(late)
+        if self.world.places.there(self.env.now) is not None:
+            self.world.graph.admit(self._everyone & self._present())
+
+    def _present(self) -> NDArray[np.bool_]:
+        """Who [n] is there now."""
+        there = self.world.places.there(self.env.now)
+        return ~self._absent if there is None else ~self._absent & there
+
+    def _wait(self) -> Generator[Any, Any, None]:
+        """Nobody is there: wait until somebody comes; if nobody ever does the run is over."""
+        comes_s = self.world.places.trajectories.movement.next_arrival_s(self.env.now)
+        if np.isfinite(comes_s):
+            yield self.env.timeout(comes_s - self.env.now)
+        else:
+            self.ledger.stopped_by = "nobody_reached"
 
     def _learn(
         self,

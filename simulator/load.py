@@ -39,7 +39,7 @@ def scenario_of(raw: dict[str, Any], overrides: Overrides, source: str, folder: 
     pairs = overrides.items() if isinstance(overrides, Mapping) else [_parsed(override) for override in overrides]
     set_keys = [_apply(raw, dotted, value) for dotted, value in pairs]
     problems = expand_files(raw, folder)
-    _anchor_data_file(raw, folder)
+    _anchor_files(raw, folder)
     try:
         scenario = Scenario.model_validate(raw)
         problems += cross_check(scenario)
@@ -104,12 +104,13 @@ def _read(path: Path, source: str) -> dict[str, Any]:
         raise UserError(f"{source}: cannot be read: {error.strerror}") from None
 
 
-def _anchor_data_file(raw: dict[str, Any], folder: Path) -> None:
-    """A data file named by the scenario lies relative to the scenario, and is written down where it is."""
-    learning = raw.get("learning")
-    dataset = learning.get("dataset") if isinstance(learning, dict) else None
-    if isinstance(dataset, dict) and dataset.get("kind") == "file" and isinstance(dataset.get("path"), str):
-        dataset["path"] = str((folder / dataset["path"]).resolve())
+def _anchor_files(raw: dict[str, Any], folder: Path) -> None:
+    """Data and traces named by the scenario lie relative to the scenario, and are written down where they are."""
+    for table, name, kind in (("learning", "dataset", "file"), ("clients", "mobility", "trace")):
+        outer = raw.get(table)
+        part = outer.get(name) if isinstance(outer, dict) else None
+        if isinstance(part, dict) and part.get("kind") == kind and isinstance(part.get("path"), str):
+            part["path"] = str((folder / part["path"]).resolve())
 
 
 def _parsed(override: str) -> tuple[str, Any]:

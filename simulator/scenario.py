@@ -101,11 +101,19 @@ class PlacedAnewMobility(Part):
     neighbour_range_m: Positive = key(100.0, "how near a neighbour is, m")
 
 
+class TraceMobility(Part):
+    kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
+    path: str = Field(description="the trace: CSV, Parquet, SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON")
+    shift_m: Point = key((0.0, 0.0), "added to all its places, m")
+    origin: Point | None = key(None, "[lon, lat] of (0, 0) in GPX and GeoJSON; by default the south-west corner")
+
+
 Mobility = Annotated[
     Annotated[StaticMobility, Tag("static")]
     | Annotated[WaypointMobility, Tag("waypoint")]
     | Annotated[SquadsMobility, Tag("squads")]
     | Annotated[PlacedAnewMobility, Tag("placed_anew")]
+    | Annotated[TraceMobility, Tag("trace")]
     | Own,
     by_kind,
     short_for("squads"),

@@ -41,6 +41,9 @@ class Vehicle:
         deadline = self._env.now + keys.give_up_s
         while True:
             now = self._env.now
+            there = places.there(now)
+            if there is not None and not there[client]:
+                return False
             places.advance(now)
             aim = places.known(np.array([client]))[0]
             seconds, self._way = terrain.timed_route(terrain.route(self.xy, aim), keys.speed_mps)

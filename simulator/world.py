@@ -14,6 +14,8 @@ from mobility.places import Places
 from mobility.squads import Squads
 from mobility.static import Static
 from mobility.terrain import Obstacle, Surface, Terrain
+from mobility.traced import Traced
+from mobility.traces import TraceError
 from mobility.trajectory import Trajectories
 from mobility.waypoint import Waypoint
 from radio.acoustic import Acoustic
@@ -31,7 +33,7 @@ from simulator.plugins import make
 from simulator.scenario import FriisPropagation, PhysicalRadio, Scenario, TwoRayPropagation
 from simulator.streams import Streams
 
-MOVEMENTS = {"static": Static, "waypoint": Waypoint, "squads": Squads, "placed_anew": PlacedAnew}
+MOVEMENTS = {"static": Static, "waypoint": Waypoint, "squads": Squads, "placed_anew": PlacedAnew, "trace": Traced}
 RADIOS = {
     "disc": Disc,
     "wifi_direct": WifiDirect,
@@ -142,18 +144,18 @@ def vehicle_start(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
 
 def _places(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dict[str, Any]) -> Places:
     clients = scenario.clients
-    movement = make(
-        "clients.mobility",
-        clients.mobility,
-        MOVEMENTS,
-        plugins,
-        terrain=terrain,
-        count=clients.count,
-        draw=streams.draw("mobility"),
-    )
     try:
+        movement = make(
+            "clients.mobility",
+            clients.mobility,
+            MOVEMENTS,
+            plugins,
+            terrain=terrain,
+            count=clients.count,
+            draw=streams.draw("mobility"),
+        )
         trajectories = Trajectories(movement)
-    except CannotPlace as error:
+    except (CannotPlace, TraceError) as error:
         raise ScenarioError(scenario.name, [Problem("clients.mobility", str(error))]) from None
     first = trajectories.positions(0.0)
     if first.shape != (clients.count, 2) or not np.isfinite(first).all():
@@ -192,6 +194,9 @@ def _reachable(
     xy = places.true(np.arange(len(places)))
     gap = np.asarray(shapely.distance(np.asarray(shapely.points(xy)), area))
     members = gap <= scenario.vehicle.approach_m
+    there = places.there(0.0)
+    if there is not None:
+        members |= ~there  # where they will come is not known yet
     lost = np.flatnonzero(~members)
     if not lost.size:
         return members, []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contact_cost import compare
 from hot_paths import main
+from trace_contacts import times_faster
 
 
 def test_a_contact_costs_the_same_with_more_clients() -> None:
@@ -19,3 +20,9 @@ PROMISED = {"MLR": 12.0, "MLP": 3.5, "CNN": 1.3}
 def test_hot_paths_beat_plain_ones() -> None:
     for name, times in main(rounds=3).items():
         assert times > 0.75 * PROMISED.get(name[:3], 4.0), name
+
+
+def test_contacts_of_a_trace_are_found_faster_than_by_a_plain_search() -> None:
+    ratio, found, plain = times_faster(40)
+    assert len(found) == plain
+    assert ratio > 20

@@ -1,0 +1,82 @@
+"""Clients follow a trace: at its places at its times, and nowhere while they are not in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mobility.formats.tables import write_csv
+from mobility.terrain import Terrain
+from mobility.traced import AWAY_M, Traced
+from mobility.traces import Rows, TraceError, places_at
+from mobility.trajectory import Trajectories, first_within, place_at
+
+TERRAIN = Terrain((100.0, 100.0), [], [])
+
+
+def draw(*_: object) -> np.ndarray:
+    raise AssertionError("a trace draws nothing")
+
+
+def traced(rows: Rows, folder: Path, count: int, **keys: object) -> Traced:
+    write_csv(folder / "trace.csv", rows.trace())
+    return Traced(TERRAIN, count, draw, path=str(folder / "trace.csv"), **keys)  # type: ignore[arg-type]
+
+
+def comers_and_goers() -> Rows:
+    rows = Rows()
+    rows.add("0", 100, 10, 10)  # the trace begins at 100 s
+    rows.add("0", 130, 40, 10)
+    rows.add("1", 105, 20, 20)
+    rows.add("1", 115, 30, 20)
+    rows.gone("1", 120)
+    rows.add("1", 140, 50, 50)
+    rows.gone("1", 150)
+    return rows
+
+
+def test_clients_are_where_the_trace_says_and_away_otherwise(tmp_path: Path) -> None:
+    movement = traced(comers_and_goers(), tmp_path, 2, shift_m=(1.0, 2.0))
+    trajectories = Trajectories(movement)
+    for t in np.arange(0.5, 80.0):
+        x, y = (column[:, 0] for column in places_at(comers_and_goers().trace(), np.array([100 + min(t, 50.0)])))
+        if t > 50:
+            x[1] = np.nan
+        xy = trajectories.positions(t)
+        there = movement.there(t)
+        assert there.tolist() == (~np.isnan(x)).tolist()
+        np.testing.assert_allclose(xy[there], np.stack([x, y], axis=1)[there] + [1.0, 2.0], atol=1e-9)
+        assert (xy[~there, 0] <= -AWAY_M).all()
+    assert [movement.next_arrival_s(t) for t in (0.0, 5.0, 40.0)] == [5.0, 40.0, np.inf]
+
+
+@given(st.lists(st.floats(0.1, 20.0), min_size=1, max_size=60))
+def test_many_waypoints_are_given_out_bit_by_bit(tmp_path_factory: pytest.TempPathFactory, steps: list[float]) -> None:
+    rows = Rows()
+    times = np.concatenate([[0.0], np.cumsum(steps)])
+    for k, t in enumerate(times):
+        rows.add("a", t, k, 50.0)
+    trajectories = Trajectories(traced(rows, tmp_path_factory.mktemp("trace"), 1))
+    for t in np.linspace(0.0, times[-1] + 10, 50):
+        assert trajectories.positions(t)[0] == pytest.approx([np.interp(t, times, np.arange(len(times))), 50.0])
+
+
+def test_a_jump_away_is_not_a_way_past_others(tmp_path: Path) -> None:
+    trajectories = Trajectories(traced(comers_and_goers(), tmp_path, 2))
+    trajectories.positions(6.0)
+    times, places = trajectories.path(1, 30.0)
+    assert place_at(times, places, np.array([20.0]), "left").tolist() == [[30.0, 20.0]]
+    assert place_at(times, places, np.array([20.0]))[0, 0] <= -AWAY_M
+    standing = np.array([0.0]), np.array([[5.0, 20.0]])  # west of where it vanishes
+    assert first_within(*standing, times, places, 4.0, 6.0, 30.0) is None
+
+
+def test_a_trace_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="has 2 nodes, fewer than the 3 clients"):
+        traced(comers_and_goers(), tmp_path, 3)
+    with pytest.raises(TraceError, match=r"leaves the terrain of 100 × 100 m: it goes from \(70\.0, 10\.0\)"):
+        traced(comers_and_goers(), tmp_path, 2, shift_m=(60.0, 0.0))
