@@ -1,0 +1,85 @@
+"""What arguments of the commands must look like, and those that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+
+def add_scenario(parser: argparse.ArgumentParser, many: bool = False) -> None:
+    """Let a command take a scenario and what may be set in it."""
+    what = "a TOML file, a run folder, or the name of a scenario that ships, such as warzone"
+    parser.add_argument("scenario", nargs="*" if many else None, metavar="SCENARIO", help=what)
+    parser.add_argument("--seed", type=seed, metavar="N", help="same as --set seed=N")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
+        help="override one key by its dotted name, such as vehicle.speed_mps=8; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--allow-plugins",
+        action="store_true",
+        help='let the scenario run your own classes ("package.module:Class")',
+    )
+
+
+def seed(text: str) -> int:
+    """A seed."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 0 or more")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """How many of something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 or more")
+    return int(text)
+
+
+def distances(text: str) -> list[float]:
+    """Distances in metres, with commas between."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(0 <= d < math.inf for d in values):
+        raise argparse.ArgumentTypeError(f"{text}: must be distances in metres, such as 1,10,100")
+    return values
+
+
+def number(text: str) -> float:
+    """A finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text}: must be a number")
+    return value
+
+
+def not_negative(text: str) -> float:
+    """A number, 0 or more."""
+    if number(text) < 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be 0 or more")
+    return float(text)
+
+
+def positive(text: str) -> float:
+    """A number greater than 0."""
+    if number(text) <= 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be greater than 0")
+    return float(text)
+
+
+def point(text: str) -> tuple[float, float]:
+    """Two numbers with a comma between."""
+    values = [number(value) for value in text.split(",")]
+    if len(values) != 2:
+        raise argparse.ArgumentTypeError(f"{text}: must be two numbers with a comma between")
+    return values[0], values[1]
+
+
+def names(text: str) -> list[str]:
+    """Names with commas between."""
+    return [name.strip() for name in text.split(",")]

@@ -1,0 +1,49 @@
+"""fedmule check: validate scenarios without running them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from simulator.commands import arguments
+
+
+def add(commands: Any) -> None:
+    """The command `check`."""
+    check = commands.add_parser(
+        "check", help="validate scenarios", description="Validate scenarios without running them."
+    )
+    arguments.add_scenario(check, many=True)
+    check.add_argument("--explain", action="store_true", help="print every key of a scenario file with its meaning")
+    check.set_defaults(command=_check)
+
+
+def _check(given: Any) -> int:
+    from simulator.errors import UserError
+
+    if given.explain:
+        from simulator.explain import explain
+
+        sys.stdout.write(explain())
+        return 0
+    if not given.scenario:
+        raise UserError("fedmule check: name at least one SCENARIO, or --explain")
+    from simulator.load import load_scenario, own_classes
+    from simulator.plugins import load_plugins, plugin_folders
+    from simulator.world import build_terrain, vehicle_start
+
+    status = 0
+    for name in given.scenario:
+        try:
+            scenario = load_scenario(name, given.overrides, given.seed)
+            vehicle_start(scenario, build_terrain(scenario))
+            note = ""
+            if given.allow_plugins:
+                load_plugins(scenario, True, plugin_folders(name))
+            elif own_classes(scenario):
+                note = " (names classes of your own: run it with --allow-plugins)"
+            sys.stdout.write(f"{name}: fine{note}\n")
+        except UserError as error:
+            sys.stderr.write(f"{error}\n")
+            status = 2
+    return status

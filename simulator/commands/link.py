@@ -1,0 +1,58 @@
+"""fedmule link: the link budget of a radio."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from simulator.commands import arguments
+
+
+def add(commands: Any) -> None:
+    """The command `link`."""
+    link = commands.add_parser(
+        "link",
+        help="print the link budget of a radio",
+        description="Print what becomes of a radio's signal over distance: loss, SNR, rate, errors and goodput.",
+    )
+    link.add_argument("kind", metavar="KIND", help="disc, wifi_direct, zigbee, ble, lora or acoustic")
+    link.add_argument(
+        "--distances", type=arguments.distances, metavar="1,10,100", help="in metres (default: up to the range)"
+    )
+    link.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
+        help="set a key of the radio's table, such as range_m=80 or propagation.exponent=2.5; may be repeated",
+    )  # fmt: skip
+    link.add_argument("--out", metavar="CSV", help="write the table here, and a picture of it beside it")
+    link.add_argument("--plot", metavar="PNG", help="draw the picture here")
+    link.set_defaults(command=_link)
+
+
+def _link(given: Any) -> int:
+    from pathlib import Path
+
+    import numpy as np
+
+    from analysis.experiments import as_text
+    from simulator.link_budget import as_lines, radio_of, usual_distances, write_csv
+
+    radio = radio_of(given.kind, given.overrides)
+    budget = radio.budget(np.array(given.distances or usual_distances(radio)))
+    delay_s = float(radio.delay_s(np.array([radio.range_m]))[0])
+    sys.stdout.write(
+        f"{as_text(as_lines(radio, budget))}\n\n{given.kind} reaches {radio.range_m:.6g} m; every contact takes "
+        f"{radio.setup_s:g} s to set up, and at that distance {delay_s:.4g} s until the last byte is usable\n"
+    )
+    if given.out:
+        write_csv(Path(given.out), budget)
+        sys.stdout.write(f"written to {given.out}\n")
+    picture = given.plot or (given.out and str(Path(given.out).with_suffix(".png")))
+    if picture:
+        from analysis.pictures import draw_link
+
+        near = min([d for d in budget.distance_m if d > 0], default=1.0)
+        far = max(radio.range_m, budget.distance_m.max(), 2 * near)
+        fine = radio.budget(np.geomspace(near, far, 400))
+        draw_link(fine, f"{given.kind}, {radio.range_m:.4g} m", radio.level).savefig(picture, dpi=120)
+        sys.stdout.write(f"drawn in {picture}\n")
+    return 0

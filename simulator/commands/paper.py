@@ -1,0 +1,112 @@
+"""fedmule paper: run experiments, choose hyper-parameters, print tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from simulator.commands import arguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simulator.batch import Failure
+    from simulator.experiments import Entry, Experiment, Tried
+
+
+def add(commands: Any) -> None:
+    """The command `paper`."""
+    paper = commands.add_parser(
+        "paper",
+        help="run the experiments of the RWSADMM paper and others like them",
+        description="Run every row × column of an experiment over seeds, skipping what is done, and print the tables; "
+        "or with tune choose hyper-parameters on validation data first.",
+    )
+    paper.add_argument(
+        "name", nargs="+", metavar="[tune] NAME", help="an experiment that ships, such as table1, or a TOML file"
+    )
+    paper.add_argument("--cells", type=arguments.names, metavar="A,B", help="only these rows")
+    paper.add_argument("--columns", type=arguments.names, metavar="A,B", help="only these columns")
+    paper.add_argument(
+        "--seeds", type=arguments.count, metavar="N", help="seeds 0 to N − 1 (default: as the experiment says)"
+    )
+    paper.add_argument(
+        "--seed", type=arguments.seed, default=1000, metavar="N", help="with tune: its seed (default 1000)"
+    )
+    paper.add_argument("--jobs", type=arguments.count, metavar="N", help="runs side by side (default: one per core)")
+    paper.add_argument("--out", default="paper", metavar="DIR", help="where runs and tables go (default: paper)")
+    paper.add_argument("--report", action="store_true", help="run nothing: print what is there")
+    paper.set_defaults(command=_paper)
+
+
+def _paper(given: Any) -> int:
+    from pathlib import Path
+
+    from simulator.batch import run_batch
+    from simulator.errors import UserError
+    from simulator.experiments import load_experiment, plan, read_tuned, tune
+
+    *words, name = given.name
+    if words not in ([], ["tune"]):
+        raise UserError(f"fedmule paper {' '.join(given.name)}: must be fedmule paper NAME or paper tune NAME")
+    experiment, out = load_experiment(name), Path(given.out)
+    tuned = read_tuned(out / "tuned.toml")
+    entries = plan(experiment, given.cells, given.columns, given.seeds, tuned)
+    failures: list[Failure] = []
+    if words:
+        tried, failures = tune(experiment, entries, given.seed, out, given.jobs)
+        _tell_tried(tried, out)
+        return _tell_failures(failures)
+    if not given.report:
+        failures = run_batch([s for entry in entries for s in entry.scenarios], out / "runs", given.jobs)
+    _write_report(experiment, plan(experiment, seeds=given.seeds, tuned=tuned), entries, out)
+    return _tell_failures(failures)
+
+
+def _tell_tried(tried: Sequence[Tried], out: Path) -> None:
+    """Print what tuning tried and chose."""
+    from analysis.experiments import as_text
+    from simulator.experiments import describe
+
+    table = [["row", "column", "tried", "validation accuracy, %", ""]]
+    for point in tried:
+        score = "diverged" if point.validation_acc is None else f"{100 * point.validation_acc:.2f}"
+        names = (point.entry.row.cell, point.entry.column.name)
+        table.append([*names, describe(point.choice), score, "chosen" if point.chosen else ""])
+    sys.stdout.write(f"{as_text(table)}\n\nwritten to {out / 'tuned.toml'}\n")
+
+
+def _write_report(experiment: Experiment, entries: Sequence[Entry], asked: Sequence[Entry], out: Path) -> None:
+    """Print the tables of what was asked for; write those of everything, with figures, into the folder."""
+    from analysis.experiments import Cell, accuracy_table, as_text, cost_table, draw_curves, report
+    from simulator.batch import is_done, run_folder
+    from simulator.experiments import describe
+    from simulator.runfolder import write_text
+
+    def cell(entry: Entry) -> Cell:
+        folders = [run_folder(out / "runs", scenario) for scenario in entry.scenarios]
+        row, column = entry.row, entry.column.name
+        done = tuple(folder for folder in folders if is_done(folder))
+        published = (row.published.get(column), row.published_s.get(column))
+        return Cell(row.cell, column, done, len(folders), describe(entry.chosen), *published)
+
+    shown, cells = [cell(entry) for entry in asked], [cell(entry) for entry in entries]
+    sys.stdout.write(f"{experiment.title}\n\n{as_text(accuracy_table(shown))}\n\n{as_text(cost_table(shown))}\n")
+    out.mkdir(parents=True, exist_ok=True)
+    figures = []
+    if any(c.folders for c in cells):
+        for against in ("visits", "gradients"):
+            figures.append(f"{experiment.name}-{against}.png")
+            draw_curves(cells, against).savefig(out / figures[-1], dpi=120)
+    write_text(out / f"{experiment.name}.md", report(experiment.title, experiment.text, cells, figures))
+    sys.stdout.write(f"\nwritten to {out / experiment.name}.md\n")
+
+
+def _tell_failures(failures: Sequence[Failure]) -> int:
+    """Say what failed, each reason once; returns the exit status."""
+    from collections import Counter
+
+    for error, count in Counter(failure.error for failure in failures).items():
+        sys.stderr.write(f"{count} run{'s' if count > 1 else ''} failed: {error.rstrip()}\n")
+    return 1 if failures else 0

@@ -1,0 +1,33 @@
+"""fedmule run: simulate a scenario."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.commands import arguments
+
+
+def add(commands: Any) -> None:
+    """The command `run`."""
+    run = commands.add_parser("run", help="run a scenario", description="Run a scenario and write a run folder.")
+    arguments.add_scenario(run)
+    run.add_argument("--out", metavar="DIR", help="the run folder (default: runs/NAME, runs/NAME-2, …)")
+    run.add_argument("--device", choices=["auto", "cpu", "cuda"], help="same as --set learning.device=…")
+    run.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
+    run.set_defaults(command=_run)
+
+
+def _run(given: Any) -> int:
+    from simulator.load import load_scenario
+    from simulator.plugins import load_plugins, plugin_folders
+
+    overrides = list(given.overrides)
+    if given.device:
+        overrides.append(f'learning.device="{given.device}"')
+    scenario = load_scenario(given.scenario, overrides, given.seed)
+    plugins = load_plugins(scenario, given.allow_plugins, plugin_folders(given.scenario))
+
+    from simulator.run import run_scenario
+
+    summary = run_scenario(scenario, given.out, plugins, quiet=given.quiet)
+    return 130 if summary["stopped_by"] == "interrupted" else 0
