@@ -1,4 +1,4 @@
-"""A token for each neighbourhood: weights and tokens against plain computations, its limits, and who decides on ρ."""
+"""A token for each neighbourhood: weights and tokens against plain computations, and its limits."""
 
 import tracemalloc
 from dataclasses import replace
@@ -8,33 +8,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from meetings import Fixed, meeting, meetings
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from learning.algorithm import Contact, Settings
+from learning.algorithm import Contact
 from learning.data import ClientData
-from learning.neighbourhood import DECAY, Neighbourhood, Neighbours
+from learning.neighbourhood import DECAY, Neighbours
 
 STATE = ("models", "token", "duals", "contributions", "last_step_sq")
-
-
-def meeting(visited, near, clients=None, progress=0.0):
-    """The mule came to a client; those delivered are all in range unless told."""
-    near = np.array(sorted({visited, *near}))
-    who = near if clients is None else np.array(sorted(clients))
-    return Contact(who, len(near), progress, visited, near)
-
-
-def meetings(clients, visits, seed=0, progress=0.0):
-    """Random visits at which some are in range and some of those are delivered."""
-    generator = np.random.default_rng(seed)
-    made = []
-    for _ in range(visits):
-        visited = int(generator.integers(clients))
-        near = {visited, *generator.choice(clients, 3, replace=False).tolist()}
-        delivered = [j for j in near if j == visited or generator.random() < 0.7]
-        made.append(meeting(visited, near, delivered, progress))
-    return made
 
 
 # --- who is whose neighbour --------------------------------------------------------------------------------
@@ -201,20 +183,6 @@ def test_a_newcomer_is_given_its_neighbours_token_at_once(problem):
 # --- what it minimises -------------------------------------------------------------------------------------
 
 
-class Fixed:
-    """Neighbourhoods that are known and equal inside."""
-
-    def __init__(self, group):
-        self.group = np.array(group)
-
-    def visit(self, client, near):
-        pass
-
-    def weights(self, client):
-        index = np.flatnonzero(self.group == self.group[client])
-        return index, np.ones(len(index))
-
-
 def twice(quadratic):
     """The three clients, and three more with other targets; also their curvatures and minimisers."""
     data = quadratic.data
@@ -269,146 +237,6 @@ def test_learnt_neighbourhoods_come_near_that(quadratic):
         best = np.linalg.solve(curvature[a] + curvature[b], curvature[a] @ least[a] + curvature[b] @ least[b])
         apart = np.abs(least[a] - least[b]).max()
         assert np.abs(algorithm.tokens(np.array([a, b])).numpy() - best).max() < 0.15 * apart
-
-
-# --- how much the neighbourhood counts ---------------------------------------------------------------------
-
-
-class Watched:
-    """A model that notes the parameters it is asked to score with."""
-
-    def __init__(self, model):
-        self.model, self.tried = model, []
-
-    def __getattr__(self, name):
-        return getattr(self.model, name)
-
-    def scores(self, x, features):
-        self.tried.append((x.clone(), len(features)))
-        return self.model.scores(x, features)
-
-
-@pytest.mark.parametrize("growing_mean", [True, False])
-def test_clients_try_mixtures_they_had_no_part_in(problem, growing_mean):
-    small = problem()
-    algorithm = small.build("neighbourhood", growing_mean=growing_mean, open_at=9.0)
-    algorithm.model = watched = Watched(small.model)
-    for clients in ([0, 1], [2, 3], [5]):
-        algorithm.update(meeting(clients[0], clients))
-    for number in (1, 0):  # 1 for the second time: it is without its first contribution
-        watched.tried.clear()
-        c, seen = algorithm.contributions.clone(), algorithm.seen.copy()
-        algorithm.update(meeting(number, [2, 3], clients=[number]))
-        counts = seen if growing_mean else np.ones(7, dtype=bool)
-        others = counts & (np.arange(7) != number)
-        index, weights = algorithm.neighbours.weights(number)
-        near = [(j, w) for j, w in zip(index, weights, strict=True) if j != number and seen[j]]
-        mean = sum(w * c[j] for j, w in near) / sum(w for _, w in near)
-        tried = [x for x, _ in watched.tried]
-        torch.testing.assert_close(tried[0], c[torch.from_numpy(others)].mean(dim=0), rtol=1e-10, atol=1e-12)
-        torch.testing.assert_close(tried[-1], mean, rtol=1e-10, atol=1e-12)
-        torch.testing.assert_close(tried[2], (tried[0] + tried[-1]) / 2, rtol=1e-10, atol=1e-12)
-        assert {n for _, n in watched.tried} == {small.data.train_count[number]}  # on training data only
-        assert len(near) >= 2
-
-
-def test_clients_try_at_their_first_two_visits_only(problem):
-    small = problem()
-    algorithm = small.build("neighbourhood", open_at=9.0)
-    algorithm.model = watched = Watched(small.model)
-    algorithm.update(meeting(3, [3]))
-    asked = []
-    for _ in range(4):
-        watched.tried.clear()
-        algorithm.update(meeting(3, [3, 4], clients=[4]))
-        asked.append(len(watched.tried))
-    assert asked == [5, 5, 0, 0]
-
-
-def with_tasks(small, task, seed):
-    """The problem with labels by a linear rule for each task [n]."""
-    rules = torch.from_numpy(np.random.default_rng(seed).normal(size=(task.max() + 1, 8, small.data.classes))).float()
-    owner = torch.from_numpy(np.repeat(task, np.diff(small.data.first)))
-    labels = torch.einsum("nf,nfc->nc", small.data.features, rules[owner]).argmax(dim=1)
-    return replace(small, data=replace(small.data, labels=labels))
-
-
-def walked(shared, task, group, seed, visits, **keys):
-    """An algorithm after random visits, with those of the same group in range."""
-    small = with_tasks(shared(clients=len(group), seed=seed, samples=16), task, seed)
-    algorithm = small.build("neighbourhood", open_at=9.0, **{"rho": "cv", **keys})
-    generator = np.random.default_rng(seed)
-    for visited in generator.integers(0, len(group), visits):
-        near = np.flatnonzero(group == group[visited]).tolist()
-        algorithm.update(meeting(int(visited), near, clients=None if keys.get("rho") != "eb" else [visited]))
-    return algorithm
-
-
-def groups(seed, clients=24, count=6):
-    return np.random.default_rng(seed).permutation(np.arange(clients) % count)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_trials_choose_the_neighbourhood_where_it_shares_a_task(shared, seed):
-    group = groups(seed)
-    own, one = (walked(shared, group, group, seed, 30, rho=rho) for rho in ("cv", 0.0))
-    assert own.rho >= 0.75
-    accuracy = [right(x) for x in (own, one)]
-    assert accuracy[0] > accuracy[1] + 0.1
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_trials_choose_the_global_token_where_all_share_a_task(shared, seed):
-    group = groups(seed)
-    assert walked(shared, 0 * group, group, seed, 30).rho <= 0.1
-
-
-def right(algorithm):
-    """Mean accuracy of the clients' tokens on their test data."""
-    data, found = algorithm.data, []
-    for client, x in enumerate(algorithm.tokens(np.arange(data.clients))):
-        rows = slice(data.test_first[client], data.first[client + 1])
-        found.append(
-            float((algorithm.model.scores(x, data.features[rows]).argmax(1) == data.labels[rows]).float().mean())
-        )
-    return np.mean(found)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_spread_of_contributions_says_the_same(shared, seed):
-    group = groups(seed)
-    assert float(walked(shared, group, group, seed, 100, rho="eb").rho.mean()) > 0.75
-    assert float(walked(shared, 0 * group, group, seed, 100, rho="eb").rho.mean()) < 0.1
-
-
-class Layers:
-    layers, parameters = {"places differ": 300, "noise": 200}, 500
-
-
-def test_the_spread_is_judged_layer_by_layer():
-    """In the first layer neighbourhoods differ twice as much as clients, in the second they do not."""
-    n, group, generator = 60, np.repeat(np.arange(12), 5), np.random.default_rng(0)
-    data = ClientData(torch.zeros(0, 1), torch.zeros(0).long(), 2, np.zeros(n + 1, int), np.zeros(n, int))
-    algorithm = Neighbourhood(data, Layers, Settings(rho="eb"), torch.zeros(500, dtype=torch.float64), None)
-    algorithm.neighbours = Fixed(group)
-    c = generator.normal(size=(n, 500))
-    c[:, :300] += 2.0 * generator.normal(size=(12, 300))[group]
-    everyone = np.arange(n)
-    algorithm.seen[:], algorithm.seen_count = True, n
-    algorithm.token, algorithm.contributions = torch.from_numpy(c.mean(axis=0)), torch.from_numpy(c)
-    for part in (everyone[:30], everyone[20:], everyone):  # measuring again replaces what was measured
-        algorithm._measure(part)
-    rho = algorithm.rho.numpy()
-    means = c.reshape(12, 5, 500).mean(axis=1)
-    noise = c.reshape(12, 5, 500).var(axis=1, ddof=1) / 5
-    apart = (means - c.mean(axis=0)) ** 2
-    expected = 1 - noise[:, :300].sum() / apart[:, :300].sum()
-    np.testing.assert_allclose(rho[:300], expected, rtol=1e-9)
-    assert expected == pytest.approx(1 - 0.2 / (4 + 0.2), abs=0.02)
-    assert rho[300:].max() == rho[300:].min()
-    assert rho[300:].max() < 0.05
-    near, y = torch.from_numpy(means[0]), algorithm.token
-    torch.testing.assert_close(algorithm.tokens(np.array([0]))[0], y + torch.from_numpy(rho) * (near - y))
 
 
 # --- what an exchange weighs -------------------------------------------------------------------------------

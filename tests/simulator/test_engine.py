@@ -1,3 +1,5 @@
+"""Whole runs: same seed same bits, the vehicle, contacts, the end, and worlds that cannot be."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 import torch
+from runs import run, same
 
-from analysis import Run, load_run
+from analysis import Run
 from learning.algorithm import Algorithm
 from mobility.trajectory import place_at
 from simulator.engine import Simulation
@@ -19,19 +21,8 @@ from simulator.learner import choose_device
 from simulator.run import run_scenario
 from simulator.scenario import Scenario
 from simulator.streams import Streams
-from simulator.tables import read_table
 
 Small = Callable[..., Scenario]
-
-
-def run(scenario: Scenario, folder: Path) -> Run:
-    run_scenario(scenario, str(folder))
-    return load_run(folder)
-
-
-def same(a: pd.DataFrame, b: pd.DataFrame) -> None:
-    ours = [c for c in a.columns if not c.startswith("host_")]
-    pd.testing.assert_frame_equal(a[ours], b[ours], check_exact=True)
 
 
 def client_places(run: Run, client: int, times: Any) -> Any:
@@ -354,76 +345,3 @@ def test_a_layout_that_cannot_be(small: Small) -> None:
     far = {"kind": "placed_anew", "neighbours": 7, "neighbour_range_m": 0.001}
     with pytest.raises(ScenarioError, match="raise neighbour_range_m"):
         Simulation(small(clients={"mobility": far}))
-
-
-# --- an ideal server, and clients that come late -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("algorithm", ["rwsadmm", "fedavg", "pfedme", "local"])
-def test_an_ideal_server_reaches_clients_at_random_at_once(small: Small, tmp_path: Path, algorithm: str) -> None:
-    scenario = small(learning={"algorithm": algorithm, "server": "star", "active": 3}, stop={"visits": 40})
-    found = run(scenario, tmp_path / "a")
-    contacts = found.contacts
-    assert (contacts["delivered"] == 3).all()
-    assert (contacts["neighbours"] == 8).all()
-    assert contacts["client"].isna().all()
-    assert (contacts["airtime_s"] == 0).all()
-    assert (contacts["travel_s"].abs() < 1e-9).all()
-    assert contacts["sim_time_s"].iloc[-1] == pytest.approx(contacts["compute_s"].sum())
-    times = np.bincount(np.concatenate(contacts["delivered_ids"].to_list()), minlength=8)
-    assert times.sum() == 120
-    assert times.min() >= 7  # 15 each on average
-    assert (
-        contacts["personal_test_acc_mean"].iloc[-1] > contacts["personal_test_acc_mean"].iloc[0]
-    ) or algorithm == "pfedme"
-    if algorithm == "fedavg":
-        assert (contacts["bytes_down"] == 3 * 4 * 610).all()
-        assert (contacts["bytes_up"] == 3 * 4 * 610).all()
-    same(contacts, run(scenario, tmp_path / "b").contacts)
-
-
-def test_an_ideal_server_with_everyone_takes_everyone(small: Small, tmp_path: Path) -> None:
-    found = run(small(learning={"algorithm": "fedavg", "server": "star"}, stop={"visits": 3}), tmp_path / "a")
-    assert (found.contacts["delivered"] == 8).all()
-    assert (found.clients[found.clients["visit"] == 3]["participations"] == 3).all()
-
-
-@pytest.mark.parametrize("server", ["vehicle", "star"])
-def test_late_clients_are_nowhere_until_they_join(small: Small, tmp_path: Path, server: str) -> None:
-    learning = {"server": server, "open_at": 0.6, "evaluate_every": 1}
-    keys = {"clients": {"late": 3, "late_at": 0.5}, "vehicle": {"jump": 0.5}, "stop": {"visits": 40}}
-    found = run(small(learning=learning, **keys), tmp_path / "a")
-    took_part = found.contacts["active_ids"].map(lambda ids: bool(set(ids) & {5, 6, 7}))
-    assert not took_part[:20].any()
-    assert took_part[20:].any()
-    assert not found.contacts["client"][:20].isin([5, 6, 7]).any()
-    before = found.clients[(found.clients["visit"] == 20) & (found.clients["client"] >= 5)]
-    after = found.clients[(found.clients["visit"] == 40) & (found.clients["client"] >= 5)]
-    assert found.summary["late_token_test_acc"] == pytest.approx(before["token_test_acc"].mean())
-    assert found.summary["late_personal_test_acc"] == pytest.approx(after["test_acc"].mean())
-    assert (before["participations"] == 0).all()
-
-
-def test_token_accuracy_of_each_client_is_logged(small: Small, tmp_path: Path) -> None:
-    found = run(small(), tmp_path / "a")
-    means = found.clients.groupby("visit")["token_test_acc"].mean()
-    logged = found.contacts.set_index("visit")["token_test_acc"].dropna()
-    assert np.allclose(means.loc[logged.index], logged)
-    assert found.summary["late_token_test_acc"] is None
-
-
-def test_logged_counts_are_those_of_their_visit(small: Small, tmp_path: Path) -> None:
-    found = run(small(learning={"evaluate_every": 1}), tmp_path / "a")
-    steps = found.clients.groupby("visit")["gradient_steps"].sum()
-    assert steps.loc[0] == 0
-    assert (steps.loc[1:].to_numpy() == found.contacts["gradient_steps"].cumsum().to_numpy()).all()
-    visits = found.clients.groupby("visit")["visits"].sum()
-    assert (visits.to_numpy() == np.arange(21)).all()
-
-
-def test_a_stream_with_other_columns_can_be_read(tmp_path: Path) -> None:
-    """As another version of the program may have left it behind."""
-    batch = pa.RecordBatch.from_pydict({"visit": [1, 2], "once": ["a", "b"]})
-    with pa.ipc.new_stream(str(tmp_path / "contacts.arrows"), batch.schema) as writer:
-        writer.write_batch(batch)
-    assert read_table(tmp_path, "contacts").to_pydict() == {"visit": [1, 2], "once": ["a", "b"]}

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
+from runs import run, same
 
-from analysis import Run, load_run
 from learning.data import ClientData
 from simulator.check import cross_check
 from simulator.engine import Simulation
 from simulator.errors import ScenarioError
-from simulator.run import run_scenario
 from simulator.scenario import Scenario
 from simulator.world import _groups
 
@@ -31,16 +29,6 @@ ALGORITHMS: list[dict[str, Any]] = [
     *({"algorithm": kind, "fine_tune": True, "ifca_clusters": 3} for kind in ("ifca", "squad_oracle")),
 ]
 CLUMPS = [[10.0, 10.0], [290.0, 10.0], [12.0, 15.0], [20.0, 190.0], [285.0, 12.0], [25.0, 185.0], [15.0, 8.0]]
-
-
-def run(scenario: Scenario, folder: Path) -> Run:
-    run_scenario(scenario, str(folder))
-    return load_run(folder)
-
-
-def same(a: pd.DataFrame, b: pd.DataFrame) -> None:
-    ours = [c for c in a.columns if not c.startswith("host_")]
-    pd.testing.assert_frame_equal(a[ours], b[ours], check_exact=True)
 
 
 def regrouping(small: Small, **learning: Any) -> Scenario:

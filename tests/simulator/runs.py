@@ -1,0 +1,21 @@
+"""Running a scenario in a test, and comparing two runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import Run, load_run
+from simulator.run import run_scenario
+from simulator.scenario import Scenario
+
+
+def run(scenario: Scenario, folder: Path) -> Run:
+    run_scenario(scenario, str(folder))
+    return load_run(folder)
+
+
+def same(a: pd.DataFrame, b: pd.DataFrame) -> None:
+    ours = [c for c in a.columns if not c.startswith("host_")]
+    pd.testing.assert_frame_equal(a[ours], b[ours], check_exact=True)
