@@ -81,6 +81,21 @@ def accuracy_table(cells: Sequence[Cell]) -> Table:
     return table
 
 
+def agreement_table(cells: Sequence[Cell]) -> Table:
+    """Ours less the published accuracy in points; agreeing is within a point, or within our 95 % interval if wider."""
+    compared = [c for c in cells if c.published is not None and c.folders]
+    rows, columns = list(dict.fromkeys(c.row for c in compared)), list(dict.fromkeys(c.column for c in compared))
+    by_place = {(c.row, c.column): _difference(c) for c in compared}
+    lines = [[column, *(by_place.get((row, column), "") for row in rows)] for column in columns]
+    return [["ours less published, points", *rows], *lines]
+
+
+def _difference(cell: Cell) -> str:
+    mean, width = interval([100 * value for value in cell.values("personal_test_acc_mean")])
+    difference = mean - (cell.published or 0.0)
+    return f"{difference:+.1f}" + (" agrees" if abs(difference) <= max(1.0, width or 0.0) else "")
+
+
 def cost_table(cells: Sequence[Cell]) -> Table:
     """Everything about each row × column, a line each."""
     header = ["row", "column", "personal, %", "published, %", "token, %", "gradients per client", "MB on the air"]
@@ -104,14 +119,19 @@ def _cost_line(cell: Cell) -> list[str]:
         *line,
         "–" if alone else _accuracy(cell, "token_test_acc"),
         f"{np.mean(gradients):.0f}",
-        f"{np.mean(sent) / 1e6:.1f}",
-        f"{np.mean(cell.values('sim_time_s')) / 3600:.2f}",
-        f"{np.mean(cell.values('host_time_s')):.0f}",
+        _digits(float(np.mean(sent)) / 1e6),
+        _digits(float(np.mean(cell.values("sim_time_s"))) / 3600),
+        _digits(float(np.mean(cell.values("host_time_s")))),
         published_s,
         *(_accuracy(cell, name) if _known(cell, name) else "" for name in LATE),
         seeds,
         cell.chosen,
     ]
+
+
+def _digits(value: float) -> str:
+    """Three digits, however small; whole numbers in full."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _known(cell: Cell, name: str) -> bool:
@@ -141,11 +161,17 @@ def as_markdown(table: Table) -> str:
     return "\n".join([lines[0], "|---" * len(table[0]) + "|", *lines[1:]])
 
 
-def report(title: str, text: str, cells: Sequence[Cell], figures: Sequence[str]) -> str:
-    """The comparison as a Markdown page."""
+def report(title: str, text: str, cells: Sequence[Cell], figures: Sequence[str], why: str = "") -> str:
+    """The comparison as a Markdown page; `why` says why it differs from what is published."""
     legend = "Mean over seeds ± 95 % interval (Student's t); *personal* is the model each client holds at the end."
     pictures = [f"![{Path(figure).stem}]({figure})" for figure in figures]
     parts = [f"# {title}", text.strip(), as_markdown(accuracy_table(cells)), legend]
+    agreement = agreement_table(cells)
+    if len(agreement) > 1:
+        rule = (
+            "A figure agrees if it is within a point of the published one, or within its own interval if that is wider."
+        )
+        parts += ["## Where they agree, and where not", as_markdown(agreement), rule, why.strip()]
     return "\n\n".join(part for part in [*parts, *pictures, as_markdown(cost_table(cells))] if part) + "\n"
 
 

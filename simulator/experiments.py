@@ -47,6 +47,7 @@ class Column(Part):
     name: str
     set: Changes = Field(default={}, description="keys of the scenario that differ")
     tune: Grid = Field(default={}, description="values to try when tuning, by key")
+    published_as: str | None = Field(default=None, description="the column whose published figures are its own too")
 
 
 class Experiment(Part):
@@ -59,6 +60,7 @@ class Experiment(Part):
     name: str = ""
     title: str
     text: str = ""
+    why: str = Field(default="", description="why our figures differ from those published")
     seeds: Count = 3
     rows: Annotated[tuple[Row, ...], Field(strict=False, min_length=1)]
     columns: Annotated[tuple[Column, ...], Field(strict=False, min_length=1)]

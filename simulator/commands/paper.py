@@ -79,27 +79,31 @@ def _tell_tried(tried: Sequence[Tried], out: Path) -> None:
 
 def _write_report(experiment: Experiment, entries: Sequence[Entry], asked: Sequence[Entry], out: Path) -> None:
     """Print the tables of what was asked for; write those of everything, with figures, into the folder."""
-    from analysis.experiments import Cell, accuracy_table, as_text, cost_table, draw_curves, report
+    from analysis.experiments import Cell, accuracy_table, agreement_table, as_text, cost_table, draw_curves, report
     from simulator.batch import is_done, run_folder
     from simulator.experiments import describe
     from simulator.runfolder import write_text
 
     def cell(entry: Entry) -> Cell:
         folders = [run_folder(out / "runs", scenario) for scenario in entry.scenarios]
-        row, column = entry.row, entry.column.name
+        row, column = entry.row, entry.column
         done = tuple(folder for folder in folders if is_done(folder))
-        published = (row.published.get(column), row.published_s.get(column))
-        return Cell(row.cell, column, done, len(folders), describe(entry.chosen), *published)
+        source = column.published_as or column.name
+        published = (row.published.get(source), row.published_s.get(source))
+        return Cell(row.cell, column.name, done, len(folders), describe(entry.chosen), *published)
 
     shown, cells = [cell(entry) for entry in asked], [cell(entry) for entry in entries]
-    sys.stdout.write(f"{experiment.title}\n\n{as_text(accuracy_table(shown))}\n\n{as_text(cost_table(shown))}\n")
+    sys.stdout.write(f"{experiment.title}\n")
+    for table in (accuracy_table(shown), agreement_table(shown), cost_table(shown)):
+        if len(table) > 1:
+            sys.stdout.write(f"\n{as_text(table)}\n")
     out.mkdir(parents=True, exist_ok=True)
     figures = []
     if any(c.folders for c in cells):
         for against in ("visits", "gradients"):
             figures.append(f"{experiment.name}-{against}.png")
             draw_curves(cells, against).savefig(out / figures[-1], dpi=120)
-    write_text(out / f"{experiment.name}.md", report(experiment.title, experiment.text, cells, figures))
+    write_text(out / f"{experiment.name}.md", report(experiment.title, experiment.text, cells, figures, experiment.why))
     sys.stdout.write(f"\nwritten to {out / experiment.name}.md\n")
 
 

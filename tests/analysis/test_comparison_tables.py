@@ -9,7 +9,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.experiments import Cell, accuracy_table, as_markdown, as_text, cost_table, draw_curves, interval
+from analysis.experiments import (
+    Cell,
+    accuracy_table,
+    agreement_table,
+    as_markdown,
+    as_text,
+    cost_table,
+    draw_curves,
+    interval,
+    report,
+)
 
 
 def runs(root: Path, *accuracies: float, **other: Any) -> tuple[Path, ...]:
@@ -59,6 +69,33 @@ def test_accuracies_stand_under_their_rows_with_published_ones_below(tmp_path: P
     ]
 
 
+def test_a_figure_agrees_within_a_point_or_its_interval(tmp_path: Path) -> None:
+    cells = [
+        Cell("a", "fedavg", runs(tmp_path, 0.9), 1, published=90.9),
+        Cell("a", "apfl", runs(tmp_path, 0.9), 1, published=91.1),
+        Cell("b", "fedavg", runs(tmp_path, 0.9, 0.92, 0.94), 3, published=88.0),  # 92 ± 4.97
+        Cell("b", "apfl", runs(tmp_path, 0.9, 0.9, 0.9), 3, published=50.0),
+        Cell("b", "local", runs(tmp_path, 0.9), 3),
+        Cell("c", "apfl", (), 3, published=50.0),
+    ]
+    assert agreement_table(cells) == [
+        ["ours less published, points", "a", "b"],
+        ["fedavg", "-0.9 agrees", "+4.0 agrees"],
+        ["apfl", "-1.1", "+40.0"],
+    ]
+    page = report("Title", "Text.", cells, [], "Because.")
+    assert "## Where they agree" in page
+    assert page.index("+40.0") < page.index("Because.")
+    assert "Where they agree" not in report("Title", "Text.", cells[4:], [], "Because.")
+
+
+def test_small_costs_are_not_rounded_away(tmp_path: Path) -> None:
+    cell = Cell("a", "fedavg", runs(tmp_path, 0.9, bytes_down=1200, bytes_up=34, sim_time_s=0.5, host_time_s=4321.4), 1)
+    header, line = cost_table([cell])
+    shown = dict(zip(header, line, strict=True))
+    assert (shown["MB on the air"], shown["simulated h"], shown["host s"]) == ("0.00123", "0.000139", "4321")
+
+
 def test_costs_are_means_per_client_in_their_units(tmp_path: Path) -> None:
     cells = [
         Cell("a", "fedavg", runs(tmp_path, 0.8, 0.9), 3, "step_size 0.1", 93.96, 384),
@@ -73,9 +110,9 @@ def test_costs_are_means_per_client_in_their_units(tmp_path: Path) -> None:
         "published, %": "93.96",
         "token, %": "75.00 ± 63.53",
         "gradients per client": "200",
-        "MB on the air": "2.0",
-        "simulated h": "1.50",
-        "host s": "12",
+        "MB on the air": "2",
+        "simulated h": "1.5",
+        "host s": "12.2",
         "published s": "384",
         "seeds": "2 of 3",
         "tuned": "step_size 0.1",
