@@ -64,7 +64,9 @@ def evenly(samples: Samples, clients: int, generator: np.random.Generator) -> Ro
 def by_column(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
     """As the data say."""
     if samples.owner is None:
-        raise DataError("the data do not say whose they are")
+        raise DataError(
+            "the data do not say whose they are: a file needs a column client, or learning.dataset.client names one"
+        )
     found = int(samples.owner.max()) + 1
     if found != clients:
         raise DataError(f"the data are those of {found} clients or places, and there are {clients}")

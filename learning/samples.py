@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from learning.data import check_features, check_labels
 from learning.errors import DataError
 
 IntArray = NDArray[np.int64]
+CLIENT = "client"  # the column that says whose a sample is, unless another is named
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def from_file(
     """Samples from an npz, parquet or csv file: a label column, perhaps a client column, features in the others.
 
     In an npz file `features` is an array [N, …]; label and client are arrays [N]. Labels and clients may be
-    numbers or texts; they are numbered in sorted order.
+    numbers or texts; they are numbered in sorted order. A column called client is one unless another is named.
     """
     file = Path(path)
     if not file.is_file():
@@ -80,6 +82,8 @@ def from_file(
     if file.suffix not in readers:
         raise DataError(f"{path}: must be an .npz, .parquet or .csv file")
     features, columns = readers[file.suffix](file, label, client)
+    if client is None and CLIENT in columns:
+        client = CLIENT
     if not len(features):
         raise DataError(f"{path}: holds no samples")
     try:
@@ -93,9 +97,9 @@ def from_file(
 
 
 def _read_npz(file: Path, label: str, client: str | None) -> tuple[NDArray[Any], dict[str, Any]]:
-    wanted = ["features", label] + ([client] if client else [])
     try:
         with np.load(file, allow_pickle=False) as arrays:
+            wanted = ["features", *_named(label, client, arrays.files)]
             missing = [name for name in wanted if name not in arrays]
             if missing:
                 raise DataError(f"{file}: holds no array {missing[0]!r}; it has {', '.join(arrays.files)}")
@@ -123,7 +127,7 @@ def _read_table(file: Path, label: str, client: str | None) -> tuple[NDArray[Any
         table = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file, low_memory=False)
     except Exception as error:  # the readers raise many kinds
         raise DataError(f"{file}: cannot be read: {error}") from None
-    named = [label] + ([client] if client else [])
+    named = _named(label, client, table.columns)
     if not len(table):
         raise DataError(f"{file}: holds no samples")
     for name in named:
@@ -132,11 +136,23 @@ def _read_table(file: Path, label: str, client: str | None) -> tuple[NDArray[Any
     features = table.drop(columns=named)
     texts = [str(c) for c in features.columns if not pd.api.types.is_numeric_dtype(features[c])]
     if texts:
-        raise DataError(f"{file}: column {texts[0]!r} is not numeric and is neither label nor client")
+        wrong = pd.to_numeric(features[texts[0]], errors="coerce").isna() & features[texts[0]].notna()
+        row = int(wrong.to_numpy().argmax())
+        raise DataError(
+            f"{file}: column {texts[0]!r} is neither label nor client and is not numeric: "
+            f"{features[texts[0]].iloc[row]!r} in row {row}"
+        )
     if not len(features.columns):
         raise DataError(f"{file}: has no feature columns")
     columns = {n: table[n].to_numpy(dtype=object, na_value=np.nan) for n in named}
     return features.to_numpy(dtype=np.float64, na_value=np.nan), _checked(columns, file)
+
+
+def _named(label: str, client: str | None, names: Iterable[str]) -> list[str]:
+    """The columns that are not features."""
+    if client is None and CLIENT in names and label != CLIENT:
+        client = CLIENT
+    return [label] + ([client] if client else [])
 
 
 def _checked(columns: dict[str, Any], file: Path) -> dict[str, Any]:

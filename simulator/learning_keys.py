@@ -40,7 +40,7 @@ class FileDataset(Part):
     kind: Literal["file"] = key("file", "your own data: a label, perhaps a client, numbers in the other columns")
     path: str = Field(description="an .npz, .parquet or .csv file")
     label: str = key("label", "the column (in npz: array) of labels")
-    client: str | None = key(None, "the column that says whose a sample is, if there is one")
+    client: str | None = key(None, "the column that says whose a sample is; one called client need not be named")
 
 
 class LabelsPartition(Part):

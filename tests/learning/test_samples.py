@@ -198,6 +198,20 @@ def test_own_files(table, tmp_path, form):
     assert samples.owner.tolist() == [1, 0, 1, 2]
 
 
+@pytest.mark.parametrize("form", ["csv", "npz"])
+def test_a_column_called_client_says_whose_samples_are(table, tmp_path, form):
+    path, client = tmp_path / f"mine.{form}", table["who"].to_numpy(dtype="U1")
+    if form == "csv":
+        table.rename(columns={"who": "client", "kind": "label"}).to_csv(path, index=False)
+    else:
+        np.savez(path, features=table[["x", "y"]], label=table["kind"], client=client)
+    samples = read(path)
+    assert samples.features.tolist() == [[1, 5], [2, 6], [3, 7], [4, 8]]
+    assert samples.owner.tolist() == [1, 0, 1, 2]
+    with pytest.raises(DataError, match="'client' is neither" if form == "csv" else "no array 'x'"):
+        read(path, client="x")
+
+
 @pytest.mark.parametrize(
     ("content", "keys", "message"),
     [
@@ -205,7 +219,7 @@ def test_own_files(table, tmp_path, form):
         ("x,label\n1,0\n2,\n", {}, "row 1 has no label"),
         ("x,kind\n1,0\n", {}, "no column 'label'"),
         ("x,label\n1,0\n", {"client": "who"}, "no column 'who'"),
-        ("x,label\nred,0\n", {}, "'x' is not numeric"),
+        ("x,label\n1,1\nred,0\n", {}, "not numeric: 'red' in row 1"),
         ("label\n0\n", {}, "no feature columns"),
         ("x,label\n", {}, "holds no samples"),
     ],
