@@ -1,5 +1,6 @@
-"""Reads run folders: tables for pandas, and pictures."""
+"""Reading run folders and studies: tables, measures and pictures of what happened."""
 
 from analysis.loading import Run, load_run
+from analysis.studies import Study, load_study
 
-__all__ = ["Run", "load_run"]
+__all__ = ["Run", "Study", "load_run", "load_study"]

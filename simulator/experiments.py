@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +11,14 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from simulator.batch import Failure, is_done, run_batch, run_folder
+from simulator.batch import Failure, run_batch, run_folder
+from simulator.engines import Engine
 from simulator.errors import ScenarioError, UserError
 from simulator.keys import Count, Part
 from simulator.learning_keys import Learning
-from simulator.load import load_scenario
+from simulator.load import load_scenario, read_toml
 from simulator.problems import problems_of
+from simulator.runfolder import is_done, write_text
 from simulator.scenario import Scenario
 
 Changes = dict[str, Any]  # values by the dotted keys of a scenario
@@ -98,7 +99,7 @@ def load_experiment(name: str) -> Experiment:
     if not path.is_file():
         raise UserError(f"{name}: no such file, and no experiment of that name ships ({', '.join(packaged)})")
     try:
-        experiment = Experiment.model_validate({"name": path.stem, **_read(path)})
+        experiment = Experiment.model_validate({"name": path.stem, **read_toml(path)})
     except ValidationError as error:
         raise ScenarioError(str(path), problems_of(error, Experiment)) from None
     _check_names(experiment, str(path))
@@ -214,7 +215,7 @@ def tuning_points(experiment: Experiment, entry: Entry, seed: int) -> Iterator[t
 
 
 def tune(
-    experiment: Experiment, entries: Sequence[Entry], seed: int, out: Path, jobs: int | None = None
+    experiment: Experiment, entries: Sequence[Entry], seed: int, out: Path, engine: Engine | None = None
 ) -> tuple[list[Tried], list[Failure]]:
     """Run the grids of rows × columns, choose by validation accuracy, and enter the choices into OUT/tuned.toml.
 
@@ -222,7 +223,7 @@ def tune(
     """
     tunable = [entry for entry in entries if entry.column.tune and entry.row.tuned_as is None]
     grids = [(entry, list(tuning_points(experiment, entry, seed))) for entry in tunable]
-    failures = run_batch([scenario for _, points in grids for _, scenario in points], out / "runs", jobs)
+    failures = run_batch([scenario for _, points in grids for _, scenario in points], out / "runs", engine)
     tried = []
     for entry, points in grids:
         folders = [run_folder(out / "runs", scenario) for _, scenario in points]
@@ -257,7 +258,7 @@ def read_tuned(own: Path) -> Tuned:
     found: Tuned = {}
     for file in (_folder() / "tuned.toml", own):
         if file.is_file():
-            for experiment, cells in _read(file).items():
+            for experiment, cells in read_toml(file).items():
                 for cell, columns in cells.items():
                     found.setdefault(experiment, {}).setdefault(cell, {}).update(columns)
     return found
@@ -267,9 +268,7 @@ def write_tuned(own: Path, experiment: str, cell: str, column: str, choice: Chan
     """Enter one choice into the user's file; the others stay."""
     import tomli_w
 
-    from simulator.runfolder import write_text
-
-    tuned = _read(own) if own.is_file() else {}
+    tuned = read_toml(own) if own.is_file() else {}
     tuned.setdefault(experiment, {}).setdefault(cell, {})[column] = choice
     own.parent.mkdir(parents=True, exist_ok=True)
     write_text(own, tomli_w.dumps(tuned))
@@ -282,13 +281,6 @@ def _folder() -> Path:
     import scenarios
 
     return Path(scenarios.__file__).parent / "experiments"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{path}: not valid TOML: {error}") from None
 
 
 def _load(here: str, name: str, changes: Changes) -> Scenario:

@@ -27,7 +27,7 @@ def load_scenario(name: str, overrides: Overrides = (), seed: int | None = None)
     """
     path = find_scenario(name)
     source = str(path) if Path(name).exists() else name
-    raw = _read(path, source)
+    raw = read_toml(path, source)
     if seed is not None:
         raw["seed"] = seed
     raw.setdefault("name", path.stem)
@@ -36,7 +36,7 @@ def load_scenario(name: str, overrides: Overrides = (), seed: int | None = None)
 
 def scenario_of(raw: dict[str, Any], overrides: Overrides, source: str, folder: Path = Path()) -> Scenario:
     """The scenario that a table as read from a file describes; files it names lie relative to `folder`."""
-    pairs = overrides.items() if isinstance(overrides, Mapping) else [_parsed(override) for override in overrides]
+    pairs = overrides.items() if isinstance(overrides, Mapping) else [parse_override(text) for text in overrides]
     set_keys = [_apply(raw, dotted, value) for dotted, value in pairs]
     problems = expand_files(raw, folder)
     _anchor_files(raw, folder)
@@ -93,11 +93,13 @@ def own_classes(scenario: Part, prefix: str = "") -> dict[str, OwnClass]:
     return found
 
 
-def _read(path: Path, source: str) -> dict[str, Any]:
+def read_toml(path: Path, source: str = "") -> dict[str, Any]:
+    """The tables of a TOML file; `source` is what the user calls it."""
+    source = source or str(path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
-        raise UserError(f"{source}: not a text file in UTF-8; a scenario is a TOML file") from None
+        raise UserError(f"{source}: not a text file in UTF-8, as TOML must be") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{source}: not valid TOML: {error}") from None
     except OSError as error:
@@ -113,7 +115,7 @@ def _anchor_files(raw: dict[str, Any], folder: Path) -> None:
             part["path"] = str((folder / part["path"]).resolve())
 
 
-def _parsed(override: str) -> tuple[str, Any]:
+def parse_override(override: str) -> tuple[str, Any]:
     """Key and value of KEY=VALUE; the value is TOML, or a plain word."""
     dotted, equals, text = override.partition("=")
     dotted = dotted.strip()

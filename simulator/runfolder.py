@@ -46,6 +46,14 @@ def new_folder(out: str | None, name: str) -> Path:
         raise UserError(f"{error.filename or out}: cannot write the run there: {error.strerror}") from None
 
 
+def is_done(folder: Path) -> bool:
+    """Whether a run folder is there and whole."""
+    try:
+        return bool(json.loads((folder / "summary.json").read_text(encoding="utf-8"))["finished"])
+    except (OSError, ValueError, KeyError):
+        return False
+
+
 def _next_free(parent: Path, name: str) -> Path:
     parent.mkdir(exist_ok=True)
     number = 1

@@ -22,6 +22,12 @@ def add_scenario(parser: argparse.ArgumentParser, many: bool = False) -> None:
     )
 
 
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Let a command that makes many runs say where."""
+    parser.add_argument("--jobs", type=count, metavar="N", help="runs side by side (default: one per core)")
+    parser.add_argument("--engine", metavar="ADDRESS", help="run on the Dask cluster whose scheduler is at tcp://…")
+
+
 def seed(text: str) -> int:
     """A seed."""
     if not text.isdecimal():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from simulator.commands import arguments
+from simulator.commands.failures import tell_failures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,7 @@ def add(commands: Any) -> None:
     paper.add_argument(
         "--seed", type=arguments.seed, default=1000, metavar="N", help="with tune: its seed (default 1000)"
     )
-    paper.add_argument("--jobs", type=arguments.count, metavar="N", help="runs side by side (default: one per core)")
+    arguments.add_engine(paper)
     paper.add_argument("--out", default="paper", metavar="DIR", help="where runs and tables go (default: paper)")
     paper.add_argument("--report", action="store_true", help="run nothing: print what is there")
     paper.set_defaults(command=_paper)
@@ -44,6 +45,7 @@ def _paper(given: Any) -> int:
     from pathlib import Path
 
     from simulator.batch import run_batch
+    from simulator.engines import engine_for
     from simulator.errors import UserError
     from simulator.experiments import load_experiment, plan, read_tuned, tune
 
@@ -55,13 +57,15 @@ def _paper(given: Any) -> int:
     entries = plan(experiment, given.cells, given.columns, given.seeds, tuned)
     failures: list[Failure] = []
     if words:
-        tried, failures = tune(experiment, entries, given.seed, out, given.jobs)
+        with engine_for(given.engine, given.jobs, out) as engine:
+            tried, failures = tune(experiment, entries, given.seed, out, engine)
         _tell_tried(tried, out)
-        return _tell_failures(failures)
+        return tell_failures(failures)
     if not given.report:
-        failures = run_batch([s for entry in entries for s in entry.scenarios], out / "runs", given.jobs)
+        with engine_for(given.engine, given.jobs, out) as engine:
+            failures = run_batch([s for entry in entries for s in entry.scenarios], out / "runs", engine)
     _write_report(experiment, plan(experiment, seeds=given.seeds, tuned=tuned), entries, out)
-    return _tell_failures(failures)
+    return tell_failures(failures)
 
 
 def _tell_tried(tried: Sequence[Tried], out: Path) -> None:
@@ -80,9 +84,9 @@ def _tell_tried(tried: Sequence[Tried], out: Path) -> None:
 def _write_report(experiment: Experiment, entries: Sequence[Entry], asked: Sequence[Entry], out: Path) -> None:
     """Print the tables of what was asked for; write those of everything, with figures, into the folder."""
     from analysis.experiments import Cell, accuracy_table, agreement_table, as_text, cost_table, draw_curves, report
-    from simulator.batch import is_done, run_folder
+    from simulator.batch import run_folder
     from simulator.experiments import describe
-    from simulator.runfolder import write_text
+    from simulator.runfolder import is_done, write_text
 
     def cell(entry: Entry) -> Cell:
         folders = [run_folder(out / "runs", scenario) for scenario in entry.scenarios]
@@ -105,12 +109,3 @@ def _write_report(experiment: Experiment, entries: Sequence[Entry], asked: Seque
             draw_curves(cells, against).savefig(out / figures[-1], dpi=120)
     write_text(out / f"{experiment.name}.md", report(experiment.title, experiment.text, cells, figures, experiment.why))
     sys.stdout.write(f"\nwritten to {out / experiment.name}.md\n")
-
-
-def _tell_failures(failures: Sequence[Failure]) -> int:
-    """Say what failed, each reason once; returns the exit status."""
-    from collections import Counter
-
-    for error, count in Counter(failure.error for failure in failures).items():
-        sys.stderr.write(f"{count} run{'s' if count > 1 else ''} failed: {error.rstrip()}\n")
-    return 1 if failures else 0

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator import batch
-from simulator.batch import is_done, run_batch, run_folder
+from simulator import engines
+from simulator.batch import run_batch, run_folder
+from simulator.engines import Point, Processes
+from simulator.runfolder import is_done
 from simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
@@ -25,13 +27,13 @@ def finish(folder: Path) -> None:
     (folder / "summary.json").write_text('{"finished": true}')
 
 
-def dies_once_or_always(scenario: Scenario, folder: Path) -> str | None:
+def dies_once_or_always(point: Point, folder: Path) -> str | None:
     """A stand-in for a run: seed 1 kills its process the first time, seed 2 every time; others are done at once."""
-    begun = folder.with_name(f"{folder.name}.partial")
+    begun = folder.with_name(f"{folder.name}.partial-1")
     begun.mkdir(parents=True, exist_ok=True)
     times = folder.with_name(f"{folder.name}.times")
     times.open("a").write("x")
-    if scenario.seed == 2 or (scenario.seed == 1 and times.read_text() == "x"):
+    if point.scenario.seed == 2 or (point.scenario.seed == 1 and times.read_text() == "x"):
         os.kill(os.getpid(), signal.SIGKILL)
     begun.rmdir()
     finish(folder)
@@ -46,10 +48,10 @@ def test_done_points_are_skipped_unfinished_ones_run_anew_and_failures_do_not_st
     finish(run_folder(tmp_path, done))
     run_folder(tmp_path, unfinished).mkdir()
     (run_folder(tmp_path, unfinished) / "summary.json").write_text('{"finished": false}')
-    (tmp_path / f"{run_folder(tmp_path, left_over).name}.partial").mkdir()
-    (tmp_path / f"{run_folder(tmp_path, left_over).name}.partial/contacts.arrows").write_text("cut off")
+    (tmp_path / f"{run_folder(tmp_path, left_over).name}.partial-1").mkdir()
+    (tmp_path / f"{run_folder(tmp_path, left_over).name}.partial-1/contacts.arrows").write_text("cut off")
 
-    failures = run_batch([done, unfinished, bad, left_over, left_over], tmp_path, jobs=1, quiet=True)
+    failures = run_batch([done, unfinished, bad, left_over, left_over], tmp_path, Processes(1), quiet=True)
 
     (failure,) = failures
     assert failure.scenario == bad
@@ -65,16 +67,16 @@ def test_done_points_are_skipped_unfinished_ones_run_anew_and_failures_do_not_st
 def test_a_killed_process_costs_a_retry_and_one_that_always_dies_takes_nothing_with_it(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "_run_point", dies_once_or_always)
+    monkeypatch.setattr(engines, "run_point", dies_once_or_always)
     points = [small(seed=seed) for seed in range(6)]
-    failures = run_batch(points, tmp_path, jobs=2, quiet=True)
+    failures = run_batch(points, tmp_path, Processes(2), quiet=True)
     assert [failure.scenario.seed for failure in failures] == [2]
     assert "its process died 3 times" in failures[0].error
     assert all(is_done(run_folder(tmp_path, point)) for point in points if point.seed != 2)
     tries = [len((tmp_path / f"{run_folder(tmp_path, point).name}.times").read_text()) for point in points]
     assert tries[2] == 3
     assert max(tries) == 3
-    assert not list(tmp_path.glob("*.partial"))
+    assert not list(tmp_path.glob("*.partial-*"))
 
 
 def test_the_folder_is_the_scenarios_own(small: Small, tmp_path: Path) -> None:
@@ -85,10 +87,10 @@ def test_the_folder_is_the_scenarios_own(small: Small, tmp_path: Path) -> None:
     assert all(len(name) == 16 for name in names)
 
 
-def takes_long(scenario: Scenario, folder: Path) -> str | None:
+def takes_long(point: Point, folder: Path) -> str | None:
     """A stand-in for a run: seed 0 is done at once, others take a minute."""
-    if scenario.seed:
-        folder.with_name(f"{folder.name}.partial").mkdir(parents=True)
+    if point.scenario.seed:
+        folder.with_name(f"{folder.name}.partial-1").mkdir(parents=True)
         time.sleep(60)
     finish(folder)
     return None
@@ -113,7 +115,7 @@ def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "simulator", "paper", "two.toml", "--jobs", "1"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     runs = tmp_path / "paper/runs"
-    until(lambda: list(runs.glob("*/summary.json")) and list(runs.glob("*.partial/contacts.arrows")))
+    until(lambda: list(runs.glob("*/summary.json")) and list(runs.glob("*.partial-*/contacts.arrows")))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -125,9 +127,9 @@ def test_workers_do_not_outlive_a_killed_batch(small: Small, tmp_path: Path, mon
     """In a process of its own, which is killed; the pipe it shares with its workers closes when all are gone."""
     script = """if __name__ == "__main__":
         import sys; from pathlib import Path
-        import test_batch; from simulator import batch; from simulator.scenario import Scenario
-        batch._run_point = test_batch.takes_long
-        batch.run_batch([Scenario(seed=0), Scenario(seed=1)], Path(sys.argv[1]), jobs=2, quiet=True)
+        import test_batch; from simulator import batch, engines; from simulator.scenario import Scenario
+        engines.run_point = test_batch.takes_long
+        batch.run_batch([Scenario(seed=0), Scenario(seed=1)], Path(sys.argv[1]), engines.Processes(2), quiet=True)
     """
     (tmp_path / "script.py").write_text(script)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))

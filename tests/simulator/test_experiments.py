@@ -13,6 +13,7 @@ import pytest
 from simulator import experiments
 from simulator.batch import Failure, run_folder
 from simulator.cli import main
+from simulator.engines import Engine
 from simulator.errors import UserError
 from simulator.experiments import (
     gradients_per_client,
@@ -207,7 +208,7 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> list[Scenario]:
     accuracy where validation is worst."""
     asked: list[Scenario] = []
 
-    def run_batch(scenarios: Iterable[Scenario], root: Path, jobs: int | None = None) -> list[Failure]:
+    def run_batch(scenarios: Iterable[Scenario], root: Path, engine: Engine | None = None) -> list[Failure]:
         for scenario in scenarios:
             asked.append(scenario)
             learning = scenario.learning
@@ -251,7 +252,7 @@ def test_ones_own_choices_beat_those_that_ship(tmp_path: Path, monkeypatch: pyte
 
 
 def test_nothing_is_chosen_where_all_diverge(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_batch(scenarios: Iterable[Scenario], root: Path, jobs: int | None = None) -> list[Failure]:
+    def run_batch(scenarios: Iterable[Scenario], root: Path, engine: Engine | None = None) -> list[Failure]:
         for scenario in scenarios:
             folder = run_folder(root, scenario)
             folder.mkdir(parents=True)

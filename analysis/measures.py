@@ -1,0 +1,86 @@
+"""How soon, at what cost, how well: measures of runs over simulated time, host time, visits, bytes or gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+PERSONAL = "personal_test_acc_mean"
+# What a run can be measured against, and how to say it.
+AXES = {
+    "sim_time_s": "simulated time (s)",
+    "host_time_s": "host time (s)",
+    "visits": "visits",
+    "bytes": "bytes on the air",
+    "gradient_steps": "gradient steps",
+}
+
+
+def spent(contacts: pd.DataFrame, against: str) -> FloatArray:
+    """What a run had spent after each visit [k]: one of AXES."""
+    if against not in AXES:
+        raise ValueError(f"against = {against!r}: must be one of {', '.join(AXES)}")
+    if against == "visits":
+        return contacts["visit"].to_numpy(np.float64)
+    if against == "bytes":
+        return (contacts["bytes_down"] + contacts["bytes_up"]).cumsum().to_numpy(np.float64)
+    if against == "gradient_steps":
+        return contacts["gradient_steps"].cumsum().to_numpy(np.float64)
+    return contacts[against].to_numpy(np.float64)
+
+
+def to_accuracy(contacts: pd.DataFrame, target: float, against: str = "sim_time_s", metric: str = PERSONAL) -> float:
+    """What a run had spent when its accuracy first was at least `target` (0 to 1); nan if it never was."""
+    reached = np.flatnonzero(contacts[metric].to_numpy(np.float64) >= target)
+    return float(spent(contacts, against)[reached[0]]) if len(reached) else math.nan
+
+
+def time_to_accuracy(contacts: pd.DataFrame, target: float, metric: str = PERSONAL) -> float:
+    """Simulated seconds until the accuracy was first at least `target`; nan if it never was."""
+    return to_accuracy(contacts, target, "sim_time_s", metric)
+
+
+def bytes_to_accuracy(contacts: pd.DataFrame, target: float, metric: str = PERSONAL) -> float:
+    """Bytes on the air until the accuracy was first at least `target`; nan if it never was."""
+    return to_accuracy(contacts, target, "bytes", metric)
+
+
+def accuracy_at(contacts: pd.DataFrame, amount: float, against: str = "sim_time_s", metric: str = PERSONAL) -> float:
+    """The last accuracy known when a run had spent `amount`; nan before the first and beyond the run's end."""
+    known = contacts[metric].notna().to_numpy()
+    at, values = spent(contacts, against), contacts[metric].to_numpy(np.float64)
+    if not len(at) or amount > at[-1]:
+        return math.nan
+    before = np.flatnonzero(known & (at <= amount))
+    return float(values[before[-1]]) if len(before) else math.nan
+
+
+def curve(contacts: pd.DataFrame, at: FloatArray, against: str = "sim_time_s", metric: str = PERSONAL) -> FloatArray:
+    """The last accuracy known at each of the amounts `at` [k]; nan before the first, the last one held to the end."""
+    known = contacts[metric].notna().to_numpy()
+    amounts, values = spent(contacts, against)[known], contacts[metric].to_numpy(np.float64)[known]
+    place = np.searchsorted(amounts, at, side="right") - 1
+    return np.where(place >= 0, values[np.maximum(place, 0)], math.nan) if len(values) else np.full(len(at), math.nan)
+
+
+def band(
+    runs: Sequence[pd.DataFrame], against: str = "sim_time_s", metric: str = PERSONAL, points: int = 200
+) -> pd.DataFrame:
+    """Mean accuracy over runs (seeds) with its 95 % interval by Student's t: columns `against`, mean, low, high.
+
+    The last amount is the largest that all runs came to, so that the mean is one of the same runs everywhere.
+    """
+    from scipy.special import stdtrit
+
+    end = min(spent(contacts, against)[-1] for contacts in runs)
+    at = np.linspace(0.0, end, points)
+    curves = np.stack([curve(contacts, at, against, metric) for contacts in runs])
+    mean, n = curves.mean(axis=0), len(runs)
+    width = stdtrit(n - 1, 0.975) * curves.std(axis=0, ddof=1) / math.sqrt(n) if n > 1 else np.full(points, math.nan)
+    return pd.DataFrame({against: at, "mean": mean, "low": mean - width, "high": mean + width}).dropna(subset=["mean"])

@@ -1,0 +1,285 @@
+"""Parameter studies: what is run, what is skipped, what is said when it goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis import load_study
+from simulator.cli import main
+from simulator.errors import UserError
+from simulator.study import Study, combinations, plan
+from simulator.values import expand_range, parse_vary
+
+SMALL = """
+[terrain]
+size_m = [200, 200]
+[clients]
+count = 4
+mobility = "static"
+[learning]
+dataset = { kind = "synthetic", samples = [20, 40] }
+evaluate_every = 2
+[stop]
+visits = 4
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(SMALL)
+    return tmp_path
+
+
+# --- values ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("5..20:5", [5, 10, 15, 20]),
+        ("5..19:5", [5, 10, 15]),
+        ("3..3:1", [3]),
+        ("-2..2:2", [-2, 0, 2]),
+        ("0.1..0.5:0.1", [0.1, 0.2, 0.3, 0.4, 0.5]),
+        ("1..2:0.5", [1.0, 1.5, 2.0]),
+        ("1..1000:x10", [1, 10, 100, 1000]),
+        ("0.01..1:x10", [0.01, 0.1, 1.0]),
+        ("1e-3..1e-1:x10", [0.001, 0.01, 0.1]),
+    ],
+)
+def test_ranges_go_from_low_to_high_both_included(text: str, values: list[float]) -> None:
+    assert expand_range(text, "key") == values
+    assert all(type(a) is type(b) for a, b in zip(expand_range(text, "key"), values, strict=True))
+    assert parse_vary(f"key={text}") == ("key", tuple(values))
+
+
+@given(st.integers(-50, 50), st.integers(1, 9), st.integers(0, 30))
+def test_a_range_of_whole_numbers_is_pythons(low: int, step: int, count: int) -> None:
+    assert expand_range(f"{low}..{low + step * count}:{step}", "key") == list(range(low, low + step * count + 1, step))
+
+
+@pytest.mark.parametrize("text", ["5..1:1", "1..5:0", "1..5:-1", "0..5:x2", "1..5:x1", "1..5", "a..b:1", "0..9e9:1"])
+def test_ranges_that_lead_nowhere_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match=r"vehicle\.speed_mps"):
+        expand_range(text, "vehicle.speed_mps")
+
+
+def test_lists_on_the_command_line_hold_numbers_words_lists_and_tables() -> None:
+    assert parse_vary("a.b=5,10.5, static") == ("a.b", (5, 10.5, "static"))
+    assert parse_vary('a=[300, 300],[600,600],"x,y"') == ("a", ([300, 300], [600, 600], "x,y"))
+    assert parse_vary('m={kind="waypoint", pause_s=[0,1]},static') == (
+        "m",
+        ({"kind": "waypoint", "pause_s": [0, 1]}, "static"),
+    )
+    assert parse_vary("a=1..3:1,10,true") == ("a", (1, 2, 3, 10, True))
+    for bad in ("vehicle.speed_mps", "=5", "vehicle.speed_mps="):
+        with pytest.raises(UserError, match="must be KEY=a,b,c"):
+            parse_vary(bad)
+
+
+# --- points ---------------------------------------------------------------------------------------------------
+
+
+def study(**keys: Any) -> Study:
+    return Study.model_validate({"scenarios": ["smoke"], **keys})
+
+
+def test_grids_are_all_combinations_and_zipped_keys_go_together() -> None:
+    found = combinations(
+        study(
+            vary={"vehicle.speed_mps": [5, 10], "radio.range_m": "50..150:50"},
+            zip=[{"clients.count": [10, 20], "terrain.size_m": [[100, 100], [200, 200]]}],
+        )
+    )
+    assert len(found) == 2 * 3 * 2
+    assert found[0] == {
+        "vehicle.speed_mps": 5,
+        "radio.range_m": 50,
+        "clients.count": 10,
+        "terrain.size_m": [100, 100],
+    }
+    assert {(p["clients.count"], p["terrain.size_m"][0]) for p in found} == {(10, 100), (20, 200)}
+    assert combinations(study()) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"zip": [{"clients.count": [1, 2], "radio.range_m": [1]}]}, "clients.count has 2, radio.range_m has 1"),
+        ({"vary": {"seed": [1, 2]}}, "seed: is for seeds to say"),
+        ({"vary": {"clients.count": [5, 5]}}, "clients.count=5 is there twice"),
+        ({"vary": {"clients.count": [5]}, "zip": [{"clients.count": [5]}]}, "clients.count: is there twice"),
+        ({"vary": {"clients.count": [5]}, "set": {"clients.count": 6}}, "clients.count: is there twice"),
+        ({"vary": {"clients.count": "5-7"}}, 'vary.clients.count = "5-7": must be a..b:step'),
+    ],
+)
+def test_what_cannot_be_varied_is_said(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError, match=words.replace("[", r"\[")):
+        combinations(study(**keys))
+
+
+def test_every_wrong_point_is_named_before_anything_runs() -> None:
+    with pytest.raises(UserError) as caught:
+        plan(study(vary={"vehicle.speed_mps": [5, -1], "radio.range_n": [50]}))
+    text = str(caught.value)
+    assert "vehicle.speed_mps = -1: must be greater than 0 (where vehicle.speed_mps=-1, radio.range_n=50)" in text
+    assert "did you mean range_m?" in text
+
+
+def test_replications_differ_and_points_share_their_seeds_unless_told_not_to() -> None:
+    vary = {"vehicle.speed_mps": [5, 10]}
+    same = plan(study(vary=vary, seeds=3))
+    assert [p.scenario.seed for p in same] == [0, 1, 2, 0, 1, 2]
+    fresh = plan(study(vary=vary, seeds=3, common_random_numbers=False))
+    assert len({p.scenario.seed for p in fresh}) == 6
+    assert [p.scenario.seed for p in plan(study(vary=vary, seeds=3, common_random_numbers=False))] == [
+        p.scenario.seed for p in fresh
+    ]
+    assert [p.scenario.seed for p in plan(study(seeds=[7, 4]))] == [7, 4]
+
+
+# --- whole studies --------------------------------------------------------------------------------------------
+
+
+def test_a_study_runs_is_widened_and_continues(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["study", "tiny.toml", "--vary", "vehicle.speed_mps=5,10", "--seeds", "2", "--jobs", "1"]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert "2 points × 2 replications, each point with the same seeds" in err
+    assert "studies/tiny/index.parquet" in out
+    first = load_study("studies/tiny").index
+    assert list(first["vehicle.speed_mps"]) == [5, 5, 10, 10]
+    assert list(first["seed"]) == [0, 1, 0, 1]
+    assert list(first["status"]) == ["done"] * 4
+    assert first["sim_time_s"].nunique() == 4  # replications really differ, and so do points
+    written = {run: (here / "studies/tiny" / run / "summary.json").stat().st_mtime_ns for run in first["run"]}
+
+    assert main([*command[:2], "--vary", "vehicle.speed_mps=5,10,20", *command[4:]]) == 0
+    assert "6 runs, 4 of them done before" in capsys.readouterr().err
+    study = load_study("studies/tiny")
+    assert study.parameters == ["vehicle.speed_mps"]
+    for run, at in written.items():
+        assert (here / "studies/tiny" / run / "summary.json").stat().st_mtime_ns == at
+    pd.testing.assert_frame_equal(study.index.iloc[:4], first, check_dtype=False)
+    contacts = study.contacts(["visit", "sim_time_s"], {"vehicle.speed_mps": 20})
+    assert list(contacts["visit"]) == [1, 2, 3, 4, 1, 2, 3, 4]
+    assert set(contacts["seed"]) == {0, 1}
+    assert [run.scenario["vehicle"]["speed_mps"] for run in study.runs({"seed": 1})] == [5, 10, 20]
+
+
+def test_failures_are_listed_and_do_not_stop_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "bad.csv").write_text("x,label\n1,0\nnan,1\n")
+    data = '"synthetic",{kind="file", path="bad.csv"}'
+    status = main(["study", "tiny.toml", "--vary", f"learning.dataset={data}", "--seeds", "1", "--jobs", "1"])
+    out, err = capsys.readouterr()
+    assert status == 1
+    assert "1 run failed: learning.dataset" in err
+    assert "not a finite number" in err
+    assert "not run" in out
+    index = load_study("studies/tiny").index
+    assert list(index["status"]) == ["done", "failed"]
+    assert "not a finite number" in index["error"].iloc[1]
+
+
+def test_a_study_file_holds_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "sub").mkdir()
+    (here / "sub/near.toml").write_text(SMALL)
+    (here / "sub/speeds.toml").write_text(
+        """
+        title = "How fast?"
+        scenarios = ["near.toml", "smoke"]
+        seeds = [3]
+        set = { "stop.visits" = 2, "clients.count" = 5 }
+        vary = { "vehicle.speed_mps" = "5..10:5" }
+        zip = [{ "radio.range_m" = [30, 60], "vehicle.jump" = [0.0, 0.5] }]
+        """
+    )
+    assert main(["study", "sub/speeds.toml", "--out", "s", "--jobs", "1"]) == 0
+    study = load_study("s")
+    assert study.parameters == ["scenario", "vehicle.speed_mps", "radio.range_m", "vehicle.jump"]
+    assert len(study.index) == 2 * 2 * 2
+    assert set(study.index["seed"]) == {3}
+    assert set(study.index["visits"]) == {2}
+    assert set(study.index["clients"]) == {5}
+    assert study.study["title"] == "How fast?"
+    assert (study.index.groupby("radio.range_m")["vehicle.jump"].nunique() == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("scenarios = []", "scenarios = []: must have at least 1 entries"),
+        ('scenarios = ["smoke"]\nvari = { a = [1] }', "vari = {'a': [1]}: unknown key; did you mean vary?"),
+        ('scenarios = ["nowhere"]', "nowhere: no such file"),
+        ('scenarios = ["smoke"]\nseeds = 0', "seeds"),
+        ('scenarios = ["smoke"]\nvary = { "vehicle.speed" = [1] }', "did you mean speed_mps?"),
+        ('scenarios = ["smoke"', "not valid TOML"),
+    ],
+)
+def test_a_bad_study_file_is_refused_in_words(
+    here: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    (here / "bad.toml").write_text(text)
+    assert main(["study", "bad.toml"]) == 2
+    assert words in capsys.readouterr().err
+    assert not (here / "studies").exists()
+
+
+def test_own_classes_need_to_be_allowed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "mine.py").write_text(
+        """
+from mobility.static import Static
+
+class Corner(Static):
+    def start(self):
+        return super().start() / 2
+"""
+    )
+    command = ["study", "tiny.toml", "--vary", "clients.mobility=mine:Corner,static", "--seeds", "1", "--jobs", "1"]
+    assert main(command) == 2
+    assert "--allow-plugins" in capsys.readouterr().err
+    assert main([*command, "--allow-plugins"]) == 0
+    assert list(load_study("studies/tiny").index["status"]) == ["done", "done"]
+
+
+def test_an_interrupted_study_keeps_what_is_done_in_its_index(here: Path) -> None:
+    command = [sys.executable, "-m", "simulator", "study", "tiny.toml", "--vary", "stop.visits=2,999999"]
+    process = subprocess.Popen(
+        [*command, "--seeds", "1", "--jobs", "1"], stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": _root()}
+    )
+    deadline = time.monotonic() + 60
+    while not list(here.glob("studies/tiny/runs/*.partial-*/contacts.arrows")) or not list(
+        here.glob("studies/tiny/runs/*/summary.json")
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+    assert list(load_study("studies/tiny").index["status"]) == ["done", "missing"]
+
+
+def _root() -> str:
+    return str(Path(__file__).parents[2])
+
+
+def test_the_index_of_a_thousand_runs_loads_in_a_moment(tmp_path: Path) -> None:
+    """Made by hand from one run's columns."""
+    columns = {"run": [f"runs/{i:016x}" for i in range(1000)], "seed": list(range(1000)), "status": ["done"] * 1000}
+    pd.DataFrame({**columns, "vehicle.speed_mps": [i % 10 for i in range(1000)]}).to_parquet(tmp_path / "index.parquet")
+    (tmp_path / "study.toml").write_text('scenarios = ["smoke"]\nzip = []\nvary = { "vehicle.speed_mps" = [1] }\n')
+    began = time.process_time()
+    study = load_study(tmp_path)
+    assert len(study.done) == 1000
+    assert time.process_time() - began < 1.0
