@@ -79,6 +79,23 @@ def test_a_killed_process_costs_a_retry_and_one_that_always_dies_takes_nothing_w
     assert not list(tmp_path.glob("*.partial-*"))
 
 
+def notes_its_gpu(point: Point, folder: Path) -> str | None:
+    """A stand-in for a run: keeps its process busy for a moment, and notes which GPU that may use."""
+    time.sleep(1.0)
+    finish(folder)
+    (folder / "gpu").write_text(f"{os.environ['CUDA_VISIBLE_DEVICES']} {os.getpid()}")
+    return None
+
+
+def test_every_process_has_a_gpu_of_its_own(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "run_point", notes_its_gpu)
+    monkeypatch.setattr(engines, "gpus_for", lambda scenarios: ["4", "7"])
+    assert run_batch([small(seed=seed) for seed in range(8)], tmp_path, Processes(5), quiet=True) == []
+    seen = {tuple(file.read_text().split()) for file in tmp_path.glob("*/gpu")}
+    assert {gpu for gpu, _ in seen} == {"4", "7"}
+    assert len({process for _, process in seen}) == len(seen) == 2  # as many processes as GPUs, each with its own
+
+
 def test_the_folder_is_the_scenarios_own(small: Small, tmp_path: Path) -> None:
     assert run_folder(tmp_path, small()) == run_folder(tmp_path, small())
     others = [small(seed=1), small(learning={"beta": 2.0}), small(name="other")]
