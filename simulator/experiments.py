@@ -63,6 +63,7 @@ class Experiment(Part):
     text: str = ""
     why: str = Field(default="", description="why our figures differ from those published")
     seeds: Count = 3
+    equal_steps: bool = Field(default=True, description="false: equal per visit, to the scenario's own end")
     rows: Annotated[tuple[Row, ...], Field(strict=False, min_length=1)]
     columns: Annotated[tuple[Column, ...], Field(strict=False, min_length=1)]
 
@@ -135,7 +136,7 @@ def scenario_of_entry(experiment: Experiment, row: Row, column: Column, chosen: 
     scenario = _load(f"{here}, {column.name}", row.scenario, {**row.set, **own, **QUIET})
     if "learning.local_steps" not in own:
         scenario = _with(scenario, "learning", local_steps=_local_steps(base.learning, scenario.learning))
-    if "stop.visits" not in own:
+    if "stop.visits" not in own and experiment.equal_steps:
         visits = _visits(here, base, scenario)
         every = max(1, round(scenario.learning.evaluate_every * visits / (base.stop.visits or visits)))
         scenario = _with(scenario, "stop", visits=visits)

@@ -78,6 +78,13 @@ def positive(text: str) -> float:
     return float(text)
 
 
+def share(text: str) -> float:
+    """A number between 0 and 1."""
+    if not 0 < number(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be between 0 and 1")
+    return float(text)
+
+
 def point(text: str) -> tuple[float, float]:
     """Two numbers with a comma between."""
     values = [number(value) for value in text.split(",")]

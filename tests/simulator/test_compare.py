@@ -1,0 +1,56 @@
+"""fedmule compare: the same world for every algorithm, and local training always beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis import load_study
+from simulator.cli import main
+
+SCENARIO = """
+[clients]
+count = 4
+mobility = "static"
+[learning]
+dataset = { kind = "synthetic", samples = [20, 40] }
+evaluate_every = 2
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.toml").write_text(f"{SCENARIO}[stop]\nvisits = 8\n")
+    (tmp_path / "timed.toml").write_text(f"{SCENARIO}[stop]\nsim_time_s = 200\n")
+
+
+def test_algorithms_share_the_world_and_take_equal_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--algorithms", "fedavg,derived", "--seeds", "2", "--jobs", "1", "--target", "0.1"]
+    assert main(["compare", "tiny.toml", *options]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines()[2:5]] == ["local", "fedavg", "derived"]
+    assert "to 10 %" in out
+    study = load_study("studies/tiny-algorithms")
+    assert list(study.index["learning.algorithm"]) == ["local", "local", "fedavg", "fedavg", "derived", "derived"]
+    assert list(study.index["seed"]) == [0, 1] * 3
+    assert study.index["gradient_steps"].nunique() == 1
+    starts = study.index.groupby("seed")["start_personal_test_acc_mean"].nunique()
+    assert (starts == 1).all()
+    local, fedavg = (study.contacts(["client", "sim_time_s"], {"learning.algorithm": n}) for n in ("local", "fedavg"))
+    assert list(local["client"]) == list(fedavg["client"])
+
+
+def test_a_scenario_that_ends_by_its_clock_is_compared_until_then(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "timed.toml", "--algorithms", "ditto", "--seeds", "1", "--jobs", "1"]) == 0
+    assert "With one seed nothing can be said" in capsys.readouterr().out
+    index = load_study("studies/timed-algorithms").index
+    assert set(index["stopped_by"]) == {"sim_time_s"}
+    assert index["visits"].nunique() == 1
+
+
+def test_an_unknown_algorithm_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["compare", "tiny.toml", "--algorithms", "fedavgg"]) == 2
+    assert "did you mean fedavg?" in capsys.readouterr().err
+    assert not (tmp_path / "studies").exists()
