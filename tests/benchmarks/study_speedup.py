@@ -1,0 +1,48 @@
+"""What a second process gains: `python tests/benchmarks/study_speedup.py`.
+
+A study of equal points with one worker and with two, in turn: how many times as fast two are. On a machine with less
+than two idle cores it shows what else runs there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from simulator.batch import run_batch
+from simulator.engines import Processes
+from simulator.load import load_scenario
+
+
+def seconds(jobs: int, points: int, visits: int) -> float:
+    """Of wall time for a study of equal points."""
+    scenario = load_scenario("smoke", {"stop.visits": visits, "log.track": False})
+    runs = [scenario.model_copy(update={"name": f"point {i}"}) for i in range(points)]
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        failures = run_batch(runs, Path(folder), Processes(jobs), quiet=True)
+        took = time.perf_counter() - began
+    assert not failures
+    return took
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--points", type=int, default=6)
+    parser.add_argument("--visits", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    times: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(given.rounds):
+        for jobs, took in times.items():
+            took.append(seconds(jobs, given.points, given.visits))
+    one, two = (min(took) for took in times.values())
+    print(
+        f"{given.points} equal points: {one:.1f} s with one worker, {two:.1f} s with two: {one / two:.2f} times as fast"
+    )
+
+
+if __name__ == "__main__":
+    main()
