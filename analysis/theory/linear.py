@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse import linalg
 
@@ -32,7 +31,7 @@ def norm(a: Any, u: FloatArray, v: FloatArray) -> float:
 def solve(a: Any, b: FloatArray) -> FloatArray:
     """x with a x = b, a sparse."""
     a = quick(a)
-    return np.atleast_1d(linalg.spsolve(sp.csc_array(a), b) if sp.issparse(a) else np.linalg.solve(a, b))
+    return np.atleast_1d(np.linalg.solve(a, b) if isinstance(a, np.ndarray) else linalg.spsolve(a.tocsc(), b))
 
 
 def symmetric_eigenvalues(a: Any) -> NDArray[Any]:

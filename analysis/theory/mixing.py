@@ -96,7 +96,8 @@ class Products:
 def products(laws: Iterable[Law], starts: IntArray | None = None) -> Products:
     """Multiply P(l), P(l+1), … forwards; `starts` restricts it to some rows (the default is all of them)."""
     rows, law = np.empty((0, 0)), np.empty((1, 0))
-    apart, uneven = [], []
+    apart: list[float] = []
+    uneven: list[float] = []
     for p in laws:
         if not apart:
             rows, law = np.eye(p.n) if starts is None else np.eye(p.n)[starts], np.full((1, p.n), 1 / p.n)

@@ -47,7 +47,7 @@ def _products(found: Theory, axes: Axes) -> None:
     walk = found.walk
     assert walk is not None
     phi, moves = walk.products, np.arange(1, len(walk.products.apart) + 1)
-    axes.plot(moves, np.maximum(phi.apart, LEAST), color=BLUE, label="rows of Φ from one another")
+    axes.plot(moves, np.maximum(phi.apart, LEAST), color=BLUE, label="rows of Φ from their mean")
     axes.plot(moves, np.maximum(phi.uneven, LEAST), color=GREEN, label="largest |Φ − 1/n|")
     label = "the paper's lemma" if walk.lemma_holds else "the paper's lemma (does not apply)"
     axes.plot(moves, np.minimum(walk.lemma, 2.0), color=GREY, linestyle="--", label=label)
@@ -58,13 +58,19 @@ def _products(found: Theory, axes: Axes) -> None:
 
 
 def _visits(found: Theory, axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     clients = found.clients
     axes.bar(clients["client"], clients["visits"], color=GREY, label="visits")
     if found.walk is not None:
         expected = found.visits * clients["stationary"]
-        axes.scatter(clients["client"], expected, color=ORANGE, s=14, zorder=3, label="visits × π")
+        axes.scatter(clients["client"], expected, color=ORANGE, s=14, zorder=4, label="π × all visits")
+        if found.walk.chance is not None:
+            low, high = found.walk.chance.visits
+            axes.vlines(clients["client"], low, high, color=BLUE, linewidth=1.0, zorder=3, label="95 % by chance")
     axes.set(xlabel="client", ylabel="visits")
-    _legend(axes, 2)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(axes, 3)
 
 
 def _ages(found: Theory, axes: Axes) -> None:

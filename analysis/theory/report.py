@@ -117,11 +117,11 @@ def _visit_lines(found: Theory) -> list[str]:
     everyone = (
         f"by visit {found.covered_at}" if found.covered_at is not None else f"not yet: {never} were never visited"
     )
-    oldest = clients.loc[clients["age_visits"].idxmax()]
+    oldest = clients.iloc[int(np.argmax(clients["age_visits"]))]
     return [
         f"Everyone visited: {everyone}.",
-        f"Visits since the last one, at the end: mean {clients['age_visits'].mean():.1f}, oldest {oldest['age_visits']:.0f} "
-        f"(client {oldest['client']:.0f}, {oldest['age_s']:.0f} s).",
+        f"Visits since the last one, at the end: mean {clients['age_visits'].mean():.1f}, oldest "
+        f"{oldest['age_visits']:.0f} (client {oldest['client']:.0f}, {oldest['age_s']:.0f} s).",
     ]
 
 

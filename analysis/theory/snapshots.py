@@ -37,11 +37,12 @@ def read_snapshots(run: Run, rule: Rule, jump: float, delta: float) -> list[Snap
     """P at every snapshot of the log; a graph that comes again is worked out once."""
     n, found = int(run.scenario["clients"]["count"]), []
     known: dict[bytes, Snapshot] = {}
-    for (visit, sim_time_s), rows in run.graph.groupby(["visit", "sim_time_s"], sort=True):
+    for visit in np.unique(run.graph["visit"]):
+        rows = run.graph[run.graph["visit"] == visit]
         pairs = rows[["a", "b"]].to_numpy(dtype=np.int64)
         if pairs.tobytes() not in known:
             known[pairs.tobytes()] = _snapshot(pairs, n, rule, jump, delta)
-        found.append(replace(known[pairs.tobytes()], visit=int(visit), sim_time_s=float(sim_time_s)))
+        found.append(replace(known[pairs.tobytes()], visit=int(visit), sim_time_s=float(rows["sim_time_s"].iloc[0])))
     return found
 
 

@@ -130,7 +130,7 @@ def hitting_times(chain: Chain) -> FloatArray:
 
 
 def matthews(chain: Chain) -> tuple[float, float]:
-    """Between which values every mean cover time lies: the shortest and the longest hitting time, × (1 + … + 1/(n−1))."""
+    """Between these lie mean cover times: the shortest and the longest hitting time × (1 + ½ + … + 1/(n − 1))."""
     if chain.n == 1:
         return 0.0, 0.0
     if len(chain.classes) > 1:

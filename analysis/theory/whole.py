@@ -24,13 +24,14 @@ SOME = 50  # starts from which products are followed where there are more than D
 
 @dataclass(frozen=True)
 class Chance:
-    """Total variation between shares of visits and π: of the run, and of walks drawn from the same P(k)."""
+    """The run's visits against those of walks drawn from the same P(k)."""
 
-    distance: float  # of the run
-    expected: float  # mean of the simulated walks
+    distance: float  # total variation between the run's shares of visits and π
+    expected: float  # its mean over the simulated walks
     low: float
     high: float  # 95 % of them lie between
-    p: float  # how rare a distance as large or as small as the run's is among them (two-sided)
+    visits: FloatArray  # [2,n] visits between which 95 % of them come to each client
+    p: float  # how rare the run's Σ ((visits − mean)/spread)² is among them, large or small (two-sided)
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,15 @@ def _chance(
         simulated += visit_counts(draw_walks(laws, in_force(snapshots, number[:-1]), start, generator), n)
     distance = float(np.abs(counts / total - stationary).sum() / 2)
     by_chance = np.abs(simulated / total - stationary).sum(axis=1) / 2
-    above, below = (by_chance >= distance - 1e-12).sum() + 1, (by_chance <= distance + 1e-12).sum() + 1
     low, high = np.quantile(by_chance, [0.025, 0.975])
-    p = min(1.0, 2 * min(above, below) / (WALKS + 1))
-    return Chance(distance, float(by_chance.mean()), float(low), float(high), float(p))
+    visits = np.quantile(simulated, [0.025, 0.975], axis=0)
+    return Chance(distance, float(by_chance.mean()), float(low), float(high), visits, _rarity(counts, simulated))
+
+
+def _rarity(counts: FloatArray, simulated: FloatArray) -> float:
+    """Two-sided p of Σ ((visits − mean)/spread)² [n] among simulated walks [w,n], which give mean and spread."""
+    mean, variance = simulated.mean(axis=0), simulated.var(axis=0) + 1 / len(simulated)
+    own = ((counts - mean) ** 2 / variance).sum()
+    others = ((simulated - mean) ** 2 / variance).sum(axis=1)
+    tail = min((others >= own).sum(), (others <= own).sum()) + 1
+    return min(1.0, 2 * float(tail) / (len(simulated) + 1))
