@@ -18,6 +18,7 @@ from analysis.theory.snapshots import Snapshot
 from analysis.theory.walks import Estimate, cover_time, draw_walks, matthews, visit_counts
 
 WALKS = 999  # simulated, for what is to be expected by chance
+COVERS = 200  # walks until everyone was visited
 LONGEST_PRODUCT = 1000  # moves
 SOME = 50  # starts from which products are followed where there are more than DENSE clients
 
@@ -79,7 +80,7 @@ def whole(
     window = 1.0 if jump > 0 else _window(snapshots, order)
     moves = np.arange(1.0, len(phi.apart) + 1)
     ever = np.unique(np.concatenate([s.members for s in snapshots]))
-    start = generator.choice(snapshots[0].members, WALKS)
+    start = generator.choice(snapshots[0].members, COVERS)
     lowest = float(last.stationary.min())
     return Whole(
         stationary=stationary,

@@ -233,7 +233,7 @@ def hessian_norm(model: Any, features: torch.Tensor, labels: torch.Tensor) -> fl
 
 
 def test_smoothness_against_the_hessian(small: Small, tmp_path: Path) -> None:
-    """At 0 all of c classes are as likely: there the Hessian's norm is λ_max/c of a client's features, and L λ_max/2."""
+    """At 0 all of c classes are as likely: there the Hessian's norm is λ_max/c of the features, and L λ_max/2."""
     scenario = small()
     found = theory(run(scenario, tmp_path / "run"))
     algorithm = Simulation(scenario).learner.algorithm
