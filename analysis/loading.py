@@ -21,7 +21,8 @@ class Run:
     """One run: its tables, its scenario, and how it ended.
 
     contacts: a row per visit. clients: a row per client per evaluation. track: waypoints of vehicle and clients,
-    linear in between. graph: the edges of the contact graph at snapshots. docs/columns.md explains every column.
+    linear in between. graph: the contact graph at snapshots, edges and (i, i) for those alone. docs/columns.md explains
+    every column.
     """
 
     folder: Path
@@ -42,7 +43,7 @@ class Run:
         import networkx as nx
 
         earlier = self.graph[self.graph["visit"] <= visit]
-        last = earlier[earlier["visit"] == earlier["visit"].max()]
+        last = earlier[(earlier["visit"] == earlier["visit"].max()) & (earlier["a"] != earlier["b"])]
         graph: nx.Graph[int] = nx.Graph()
         graph.add_nodes_from(range(self.scenario["clients"]["count"]))
         graph.add_edges_from(last[["a", "b"]].itertuples(index=False, name=None))

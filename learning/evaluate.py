@@ -71,7 +71,7 @@ class Evaluator:
             part = data.validation_first, data.validation_count
             self.validation = Score(*part, self._per_client(right, *part))
         self._stale: set[int] = set()  # clients whose training loss is out of date
-        self._smoothness: float | None = None
+        self.smoothness: float | None = None  # L of the clients' losses, once a constraint asked for it
         self._smoothness_known = False
 
     def look_again(self, clients: IntArray) -> None:
@@ -143,6 +143,6 @@ class Evaluator:
 
     def _smoothness_of_loss(self) -> float | None:
         if not self._smoothness_known:
-            self._smoothness = self._algorithm.model.smoothness(self._data)
+            self.smoothness = self._algorithm.model.smoothness(self._data)
             self._smoothness_known = True
-        return self._smoothness
+        return self.smoothness

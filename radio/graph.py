@@ -52,3 +52,9 @@ class ContactGraph:
             heard[start : start + len(part)] = linked(self._radio, self._terrain, known[part[:, 0]], known[part[:, 1]])
         found = self.reachable[pairs[heard]]
         return found[np.lexsort((found[:, 1], found[:, 0]))]
+
+    def logged(self) -> IntArray:
+        """All edges as in `edges`, then (i, i) for every member without neighbours: who is there can be told."""
+        edges = self.edges()
+        alone = np.setdiff1d(self.reachable, edges)
+        return np.concatenate([edges, np.stack([alone, alone], axis=1)])

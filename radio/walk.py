@@ -12,6 +12,7 @@ from radio.graph import ContactGraph
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 Rule = Literal["degree", "metropolis", "lazy"]
 
@@ -64,39 +65,49 @@ class Walk:
         return Row(np.empty(0, dtype=np.int64), np.empty(0), 1.0, self._graph.reachable)
 
     def matrix(self) -> Any:
-        """The whole P(k) as a sparse matrix [n,n], equal to the rows; with jumps it has no zeros to leave out."""
-        from scipy.sparse import csr_array
-
-        n = len(self._graph.members)
-        edges = self._graph.edges()
-        both = np.concatenate([edges, edges[:, ::-1]])
-        both = both[np.lexsort((both[:, 1], both[:, 0]))]
-        degree = np.bincount(both[:, 0], minlength=n)
-        start = np.concatenate([[0], np.cumsum(degree)])
-        i, j, p = [], [], []
-        for client in self._graph.reachable:
-            near = both[start[client] : start[client + 1], 1]
-            row = self._row(int(client), near, degree[near])
-            dense = row.dense(n) if row.jump > 0 else None
-            columns = row.clients if dense is None else np.flatnonzero(dense)
-            i.append(np.full(len(columns), client))
-            j.append(columns)
-            p.append(row.probability if dense is None else dense[columns])
-        return csr_array((np.concatenate(p), (np.concatenate(i), np.concatenate(j))), shape=(n, n))
+        """The whole P(k) as a sparse matrix [n,n], equal to the rows; see `transition_matrix`."""
+        return transition_matrix(self._graph.edges(), self._graph.members, self._rule, self._jump)
 
     def _row(self, client: int, near: IntArray, degrees: IntArray) -> Row:
-        """P_graph's row from the neighbours [m] and, for metropolis, their degrees [m]."""
-        anywhere = self._graph.reachable
-        if not len(near):
-            return Row(near, np.empty(0), 1.0, anywhere)
-        each = np.full(len(near), 1 / len(near))
-        stay = 0.0
-        if self._rule == "metropolis":
-            each = np.minimum(each, 1 / degrees)
-            stay = max(0.0, 1 - each.sum())  # rounding may leave a hair below 0
-        elif self._rule == "lazy":
-            each, stay = each / 2, 0.5
-        if stay > 0:
-            place = int(np.searchsorted(near, client))
-            near, each = np.insert(near, place, client), np.insert(each, place, stay)
-        return Row(near, each, self._jump, anywhere)
+        return row_of(client, near, degrees, self._rule, self._jump, self._graph.reachable)
+
+
+def row_of(client: int, near: IntArray, degrees: IntArray, rule: Rule, jump: float, anywhere: IntArray) -> Row:
+    """Row `client` of P from its neighbours [m] and, for metropolis, their degrees [m]."""
+    if not len(near):
+        return Row(near, np.empty(0), 1.0, anywhere)
+    each = np.full(len(near), 1 / len(near))
+    stay = 0.0
+    if rule == "metropolis":
+        each = np.minimum(each, 1 / degrees)
+        stay = max(0.0, 1 - each.sum())  # rounding may leave a hair below 0
+    elif rule == "lazy":
+        each, stay = each / 2, 0.5
+    if stay > 0:
+        place = int(np.searchsorted(near, client))
+        near, each = np.insert(near, place, client), np.insert(each, place, stay)
+    return Row(near, each, jump, anywhere)
+
+
+def transition_matrix(edges: IntArray, members: BoolArray, rule: Rule, jump: float) -> Any:
+    """P of a graph with edges [m,2] among members [n], as a sparse matrix [n,n]; rows of others are empty.
+
+    With jumps it has no zeros to leave out.
+    """
+    from scipy.sparse import csr_array
+
+    n, anywhere = len(members), np.flatnonzero(members)
+    both = np.concatenate([edges, edges[:, ::-1]])
+    both = both[np.lexsort((both[:, 1], both[:, 0]))]
+    degree = np.bincount(both[:, 0], minlength=n)
+    start = np.concatenate([[0], np.cumsum(degree)])
+    i, j, p = [], [], []
+    for client in anywhere:
+        near = both[start[client] : start[client + 1], 1]
+        row = row_of(int(client), near, degree[near], rule, jump, anywhere)
+        dense = row.dense(n) if row.jump > 0 else None
+        columns = row.clients if dense is None else np.flatnonzero(dense)
+        i.append(np.full(len(columns), client))
+        j.append(columns)
+        p.append(row.probability if dense is None else dense[columns])
+    return csr_array((np.concatenate(p), (np.concatenate(i), np.concatenate(j))), shape=(n, n))

@@ -104,7 +104,7 @@ class Simulation:
         places.after_visit(self.ledger.visits, self.env.now)
         places.advance(self.env.now)
         if every and self.ledger.visits % every == 0:
-            self.log.graph(self.ledger.visits, self.env.now, self.world.graph.edges())
+            self.log.graph(self.ledger.visits, self.env.now, self.world.graph.logged())
         self.watch(self.ledger)
 
     def _rounds(self) -> Generator[Any, Any, None]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from learning.algorithm import Contact, Exchange, Update
 from radio.exchange import Outcome
-from simulator.learner import Learner
+from simulator.learner import Learner, settings_of
 from simulator.runfolder import NoLog
 from simulator.scenario import Scenario
 
@@ -241,6 +241,8 @@ class Ledger:
             "active": self.active,
             "delivered": self.delivered,
             "gradient_steps": int(self.gradient_steps.sum()),
+            "beta": settings_of(self.scenario.learning).beta if "lagrangian" in self._last else None,
+            "smoothness": self._evaluator.smoothness,
             "start_personal_test_acc_mean": self.start_acc,
             "personal_test_acc_mean": self.accuracy,
             "personal_test_acc_weighted": self._evaluator.test.weighted,

@@ -1,0 +1,43 @@
+"""The theory of the walk, from transition matrices or for a run: docs/theory.md explains every quantity."""
+
+from analysis.theory.bounds import Communication, communication, least_beta, spectral_limit
+from analysis.theory.chain import Chain, Class, contraction
+from analysis.theory.mixing import (
+    Products,
+    lemma_bound,
+    mixing_time,
+    paper_bound,
+    products,
+    variation_time,
+    weighted_bound,
+)
+from analysis.theory.pictures import draw_theory
+from analysis.theory.report import as_text
+from analysis.theory.runs import Theory, theory
+from analysis.theory.walks import Estimate, Law, cover_time, hitting_times, matthews
+
+__all__ = [
+    "Chain",
+    "Class",
+    "Communication",
+    "Estimate",
+    "Law",
+    "Products",
+    "Theory",
+    "as_text",
+    "communication",
+    "contraction",
+    "cover_time",
+    "draw_theory",
+    "hitting_times",
+    "least_beta",
+    "lemma_bound",
+    "matthews",
+    "mixing_time",
+    "paper_bound",
+    "products",
+    "spectral_limit",
+    "theory",
+    "variation_time",
+    "weighted_bound",
+]

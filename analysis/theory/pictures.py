@@ -1,0 +1,86 @@
+"""A picture of the theory of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.pictures import BLUE, GREEN, GREY, ORANGE
+from analysis.theory.runs import Theory
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LEAST = 1e-16  # distances below are rounding
+
+
+def draw_theory(found: Theory) -> Figure:
+    """Second modulus over snapshots, Φ against its limit, visits against π, ages; the last two alone without P(k)."""
+    from matplotlib.figure import Figure
+
+    rows = 1 if found.walk is None else 2
+    figure = Figure(figsize=(11.0, 4.0 * rows), layout="constrained")
+    panels = figure.subplots(rows, 2, squeeze=False)
+    if found.walk is not None:
+        _spectrum(found, panels[0, 0])
+        _products(found, panels[0, 1])
+    _visits(found, panels[-1, 0])
+    _ages(found, panels[-1, 1])
+    for axes in panels.ravel():
+        axes.grid(alpha=0.3)
+    figure.suptitle(f"{found.name}: walk {found.rule}, jump {found.jump:g}, {found.n} clients", fontsize=10)
+    return figure
+
+
+def _spectrum(found: Theory, axes: Axes) -> None:
+    table = found.snapshots
+    axes.plot(table["visit"], table["second_modulus"], color=BLUE, marker=".", label="second-largest modulus")
+    axes.plot(table["visit"], table["sigma"], color=ORANGE, marker=".", linewidth=0.8, label="σ(P)")
+    axes.plot(table["visit"], table["spectral_limit"], color=GREY, linestyle="--", label=r"$1 - 1/m^{2/3}$")
+    axes.set(xlabel="visit", ylabel="per move (1: never forgets its start)", ylim=(0, None))
+    _legend(axes, 3)
+
+
+def _products(found: Theory, axes: Axes) -> None:
+    walk = found.walk
+    assert walk is not None
+    phi, moves = walk.products, np.arange(1, len(walk.products.apart) + 1)
+    axes.plot(moves, np.maximum(phi.apart, LEAST), color=BLUE, label="rows of Φ from their mean")
+    axes.plot(moves, np.maximum(phi.uneven, LEAST), color=GREEN, label="largest |Φ − 1/n|")
+    label = "the paper's lemma" if walk.lemma_holds else "the paper's lemma (does not apply)"
+    axes.plot(moves, np.minimum(walk.lemma, 2.0), color=GREY, linestyle="--", label=label)
+    if found.jump > 0:
+        axes.plot(moves, np.maximum(walk.jump_bound, LEAST), color=ORANGE, linestyle=":", label="(1 − jump)^k")
+    axes.set(xlabel="moves k", ylabel="distance", yscale="log", ylim=(LEAST / 2, 4))
+    _legend(axes, 2)
+
+
+def _visits(found: Theory, axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    clients = found.clients
+    axes.bar(clients["client"], clients["visits"], color=GREY, label="visits")
+    if found.walk is not None:
+        expected = found.visits * clients["stationary"]
+        axes.scatter(clients["client"], expected, color=ORANGE, s=14, zorder=4, label="π × all visits")
+        if found.walk.chance is not None:
+            low, high = found.walk.chance.visits
+            axes.vlines(clients["client"], low, high, color=BLUE, linewidth=1.0, zorder=3, label="95 % by chance")
+    axes.set(xlabel="client", ylabel="visits")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(axes, 3)
+
+
+def _ages(found: Theory, axes: Axes) -> None:
+    axes.plot(found.ages["visit"], found.ages["oldest"], color=ORANGE, label="oldest client")
+    axes.plot(found.ages["visit"], found.ages["mean"], color=BLUE, label="mean over clients")
+    if found.covered_at is not None:
+        axes.axvline(found.covered_at, color=GREY, linestyle="--", linewidth=0.8, label="everyone visited")
+    axes.set(xlabel="visit", ylabel="visits since a client's last", ylim=(0, None))
+    _legend(axes, 3)
+
+
+def _legend(axes: Axes, columns: int) -> None:
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize=8, frameon=False)

@@ -1,0 +1,106 @@
+"""The theory of one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast, get_args
+
+import numpy as np
+import pandas as pd
+
+from analysis.loading import Run
+from analysis.theory.chain import IntArray
+from analysis.theory.linear import DENSE
+from analysis.theory.snapshots import graph_table, read_snapshots, snapshot_table
+from analysis.theory.whole import Whole, whole
+from radio.walk import Rule
+from simulator.streams import Streams
+
+
+@dataclass(frozen=True)
+class Theory:
+    """A run in the light of the theory; `as_text` prints it with what to know about each figure."""
+
+    name: str
+    n: int  # clients
+    visits: int
+    rule: str
+    jump: float
+    delta: float
+    omega: float
+    snapshots: pd.DataFrame  # a row per snapshot of the graph
+    clients: pd.DataFrame  # a row per client: visits, stationary, age_visits, age_s
+    ages: pd.DataFrame  # a row per visit: the oldest and the mean age, in visits
+    covered_at: int | None  # the visit by which everyone had been visited
+    walk: Whole | None  # None where the walk is no Markov chain on the graph, or no graph was logged
+    why_not: str  # why there is none
+    smoothness: float | None
+    beta: float | None
+
+
+def theory(run: Run, delta: float = 0.5, omega: float = 0.01) -> Theory:
+    """All of it. δ: how near π counts as mixed; ω: the squared gradient that the bounds aim at."""
+    vehicle, n = run.scenario["vehicle"], int(run.scenario["clients"]["count"])
+    rule = vehicle["walk"] if isinstance(vehicle["walk"], str) else str(vehicle["walk"].get("kind"))
+    jump = float(vehicle["jump"])
+    visits = run.contacts.dropna(subset=["client"]).sort_values("visit")
+    clients, ages, covered_at = _ages(visits, n)
+    table, walk = graph_table(run), None
+    why_not = _why_not(run, rule, len(visits))
+    if not why_not:
+        snapshots = read_snapshots(run, cast(Rule, rule), jump, delta)
+        table = snapshot_table(snapshots)
+        generator = Streams(int(run.scenario["seed"])).generator("theory")
+        tau = table["tau_exact" if snapshots[-1].chain.n <= DENSE else "tau_weighted"].iloc[-1]
+        walk = whole(snapshots, _walks(visits), jump, generator, float(tau), omega, delta)
+        clients.insert(2, "stationary", walk.stationary)
+    return Theory(
+        name=str(run.scenario["name"]),
+        n=n,
+        visits=len(visits),
+        rule=rule,
+        jump=jump,
+        delta=delta,
+        omega=omega,
+        snapshots=table,
+        clients=clients,
+        ages=ages,
+        covered_at=covered_at,
+        walk=walk,
+        why_not=why_not,
+        smoothness=run.summary.get("smoothness"),
+        beta=run.summary.get("beta"),
+    )
+
+
+def _why_not(run: Run, rule: str, visits: int) -> str:
+    """Why P(k) cannot be had, or nothing."""
+    if run.scenario["learning"]["server"] != "vehicle":
+        return "an ideal server reaches clients wherever they are: nothing walks"
+    if rule not in get_args(Rule):
+        return f"vehicle.walk = {rule} is no Markov chain on the contact graph"
+    if run.graph.empty:
+        return "no graph was logged: log.graph_every is 0, or more than the visits there were"
+    return "" if visits else "nobody was visited"
+
+
+def _walks(visits: pd.DataFrame) -> list[tuple[IntArray, IntArray]]:
+    """Of each vehicle its visits: their numbers, and whom."""
+    return [
+        (rows["visit"].to_numpy(np.int64), rows["client"].to_numpy(np.int64)) for _, rows in visits.groupby("vehicle")
+    ]
+
+
+def _ages(visits: pd.DataFrame, n: int) -> tuple[pd.DataFrame, pd.DataFrame, int | None]:
+    """Visits and seconds since each client's last visit (since the beginning, if there was none), and over time."""
+    number, client = visits["visit"].to_numpy(np.int64), visits["client"].to_numpy(np.int64)
+    end, end_s = (int(number[-1]), float(visits["sim_time_s"].iloc[-1])) if len(number) else (0, 0.0)
+    last, last_s, rows = np.zeros(n, dtype=np.int64), np.zeros(n), []
+    for k, c, at in zip(number, client, visits["sim_time_s"], strict=True):
+        last[c], last_s[c] = k, at
+        rows.append((k, k - last.min(), k - last.mean()))
+    count = np.bincount(client, minlength=n)
+    per_client = {"client": np.arange(n), "visits": count, "age_visits": end - last, "age_s": end_s - last_s}
+    first = visits.groupby("client")["visit"].min()
+    ages = pd.DataFrame(rows, columns=["visit", "oldest", "mean"])
+    return pd.DataFrame(per_client), ages, int(first.max()) if (count > 0).all() else None

@@ -1,0 +1,95 @@
+"""The graphs in a run's log, and what follows from each of them for the walk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from analysis.loading import Run
+from analysis.theory.bounds import spectral_limit
+from analysis.theory.chain import Chain, FloatArray, IntArray
+from analysis.theory.linear import DENSE
+from analysis.theory.mixing import mixing_time, paper_bound, variation_time, weighted_bound
+from analysis.theory.walks import Law
+from radio.walk import Rule, transition_matrix
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A graph in the log, and the P the vehicle had then."""
+
+    visit: int
+    sim_time_s: float
+    members: IntArray  # clients that could be driven to
+    law: Law  # P over all clients [n]; whoever is not a member leaves for any member
+    chain: Chain  # of the members alone
+    stationary: FloatArray  # [n] its π, 0 for others
+    values: dict[str, Any]  # the row of `snapshot_table`
+
+
+def read_snapshots(run: Run, rule: Rule, jump: float, delta: float) -> list[Snapshot]:
+    """P at every snapshot of the log; a graph that comes again is worked out once."""
+    n, found = int(run.scenario["clients"]["count"]), []
+    known: dict[bytes, Snapshot] = {}
+    for visit in np.unique(run.graph["visit"]):
+        rows = run.graph[run.graph["visit"] == visit]
+        pairs = rows[["a", "b"]].to_numpy(dtype=np.int64)
+        if pairs.tobytes() not in known:
+            known[pairs.tobytes()] = _snapshot(pairs, n, rule, jump, delta)
+        found.append(replace(known[pairs.tobytes()], visit=int(visit), sim_time_s=float(rows["sim_time_s"].iloc[0])))
+    return found
+
+
+def _snapshot(pairs: IntArray, n: int, rule: Rule, jump: float, delta: float) -> Snapshot:
+    """From rows (a, b) of the log: edges, and (i, i) for members without neighbours."""
+    members, edges = np.unique(pairs), pairs[pairs[:, 0] != pairs[:, 1]]
+    there = np.zeros(n, dtype=bool)
+    there[members] = True
+    p = transition_matrix(edges, there, rule, 0.0)
+    whole = p if there.all() else p + sp.csr_array(~there[:, None] * (there / len(members)))
+    chain = Chain(p[members][:, members], jump)
+    stationary = np.zeros(n)
+    stationary[members] = chain.stationary
+    return Snapshot(0, 0.0, members, Law(whole, jump, members), chain, stationary, _values(chain, len(edges), delta))
+
+
+def _values(chain: Chain, edges: int, delta: float) -> dict[str, Any]:
+    lowest, exact = float(chain.stationary.min()), chain.n <= DENSE
+    return {
+        "clients": chain.n,
+        "edges": edges,
+        "classes": len(chain.closed),
+        "period": chain.period,
+        "ergodic": chain.ergodic,
+        "second_eigenvalue": chain.second,
+        "second_modulus": chain.modulus,
+        "gap": chain.gap,
+        "sigma": chain.sigma,
+        "lowest_stationary": lowest,
+        "tau_paper": paper_bound(chain.sigma, lowest, delta),
+        "tau_weighted": weighted_bound(chain, delta),
+        "tau_exact": mixing_time(chain, delta) if exact else math.nan,
+        "tau_variation": variation_time(chain, delta) if exact else math.nan,
+        "spectral_limit": spectral_limit(edges),
+        "spectral_test": chain.modulus < spectral_limit(edges),
+    }
+
+
+def snapshot_table(snapshots: Sequence[Snapshot]) -> pd.DataFrame:
+    """A row per snapshot; docs/theory.md explains every column."""
+    return pd.DataFrame([{"visit": s.visit, "sim_time_s": s.sim_time_s, **s.values} for s in snapshots])
+
+
+def graph_table(run: Run) -> pd.DataFrame:
+    """What can be said of the graphs without a walk on them."""
+    rows = [
+        {"visit": visit, "sim_time_s": at, "clients": len(np.unique(g[["a", "b"]])), "edges": (g["a"] != g["b"]).sum()}
+        for (visit, at), g in run.graph.groupby(["visit", "sim_time_s"])
+    ]
+    return pd.DataFrame(rows, columns=["visit", "sim_time_s", "clients", "edges"])
