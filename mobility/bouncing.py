@@ -34,7 +34,8 @@ class Bounds:
         self._length = np.hypot(*edges.T)
         self._along = edges / self._length[:, None]
         self._inward = np.stack([-self._along[:, 1], self._along[:, 0]], axis=1)
-        self._tree = shapely.STRtree(shapely.linestrings(np.stack([self._from, self._from + edges], axis=1)))
+        lines = shapely.linestrings(np.stack([self._from, self._from + edges], axis=1))
+        self._tree = shapely.STRtree(np.asarray(lines))
 
     def go(self, start: FloatArray, move: FloatArray, speed_mps: FloatArray) -> Bounced:
         """Moves [m,2] from places [m,2] of the area at speeds [m]."""

@@ -27,10 +27,12 @@ class Current:
         self._edges = np.concatenate(
             [np.stack([xy[:-1], xy[1:]], axis=1) for xy in map(shapely.get_coordinates, shapely.get_parts(rings))]
         )
-        self._tree = shapely.STRtree(shapely.linestrings(self._edges))
+        self._tree = shapely.STRtree(np.asarray(shapely.linestrings(self._edges)))
         self._scale = 1.0
         some = (np.stack(np.meshgrid(*[np.arange(GRID)] * 2), axis=-1).reshape(-1, 2) + 0.5) / GRID * terrain.size_m
-        near = np.concatenate([some, *(centres + radius_m * np.array(way) for way in ((1, 0), (0, 1), (-1, 0), (0, -1)))])
+        near = np.concatenate(
+            [some, *(centres + radius_m * np.array(way) for way in ((1, 0), (0, 1), (-1, 0), (0, -1)))]
+        )
         water = near[terrain.area_of(near) == 0]
         strongest = np.hypot(*self.velocity(water).T).max(initial=0.0) if len(water) else 0.0
         self._scale = speed_mps / strongest if strongest > 0 else 0.0

@@ -36,7 +36,9 @@ class Drift(Movement):
         self._draw = draw
         number = np.arange(eddies)
         uniform = draw(count + number, 0 * number, 2)  # ids apart from the clients'
-        self.current = Current(terrain, uniform * terrain.size_m, 1.0 - 2 * (number % 2), eddy_m, speed_mps)
+        self.current = Current(
+            terrain, uniform * terrain.size_m, np.where(number % 2 == 0, 1.0, -1.0), eddy_m, speed_mps
+        )
         self._step_s = STEP * eddy_m / speed_mps
         self._jitter_m = float(np.sqrt(2 * diffusion_m2ps * self._step_s))
         self._bounds = Bounds(terrain)

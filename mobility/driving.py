@@ -39,9 +39,9 @@ class Driving:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """To the road, on it and from it, on the part of the network that lies nearest to both ends together."""
         part = int(np.argmin(roads.gaps(start) + roads.gaps(goal)))
-        ends, _ = roads.nearest(np.stack([start, goal]), part)
-        by_road = roads.routes(ends[:1], ends[1:], part)[0]
-        return self._terrain.route(start, ends[0]), by_road, self._terrain.route(ends[1], goal)
+        enter, leave = (roads.access(self._terrain, place, part) for place in (start, goal))
+        by_road = roads.routes(enter[None], leave[None], part)[0]
+        return self._terrain.route(start, enter), by_road, self._terrain.route(leave, goal)
 
     def _joined(self, routes: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatArray]:
         seconds, places = [np.zeros(1)], [routes[0][0][:1]]

@@ -93,7 +93,9 @@ class Herd(Movement):
         self._offset[member] *= self._memory
         self._offset[member] += math.sqrt(1 - self._memory**2) * self._spread_m * noise
         goal = self._open(self.centre[self.squad[member]] + self._offset[member])
-        walk = self._in_a_step(ways(self._terrain, self._last[member], goal, np.full(len(member), self._top_mps)), member)
+        walk = self._in_a_step(
+            ways(self._terrain, self._last[member], goal, np.full(len(member), self._top_mps)), member
+        )
         self._last[member] = walk.end
         began_s = (step - 1) * self._step_s
         return Waypoints(member[walk.walker], began_s[walk.walker] + walk.seconds, walk.xy)
@@ -125,17 +127,16 @@ class Herd(Movement):
         """Walks slowed down to take a whole step, or cut off where it ends."""
         late = walk.duration > self._step_s
         pace = self._step_s / np.where(walk.duration > 0, walk.duration, 1.0)
-        seconds = np.where(walk.duration[walk.walker] > 0, walk.seconds * pace[walk.walker], self._step_s)
-        kept = ~late[walk.walker]
-        walker, seconds, xy, end = [walk.walker[kept]], [seconds[kept]], [walk.xy[kept]], walk.end.copy()
+        spent = np.where(walk.duration[walk.walker] > 0, walk.seconds * pace[walk.walker], self._step_s)
+        kept, end = ~late[walk.walker], walk.end.copy()
+        parts = [(walk.walker[kept], spent[kept], walk.xy[kept])]
         for i in np.flatnonzero(late):
             rows = np.flatnonzero(walk.walker == i)
             times = np.append(0.0, walk.seconds[rows])
             route = np.concatenate([self._last[member[i]][None], walk.xy[rows]])
             end[i] = place_at(times, route, np.array([self._step_s]))[0]
-            passed = rows[walk.seconds[rows] < self._step_s]
-            walker.append(np.full(len(passed) + 1, i))
-            seconds.append(np.append(walk.seconds[passed], self._step_s))
-            xy.append(np.concatenate([walk.xy[passed], end[i][None]]))
-        whole = np.full(len(end), self._step_s)
-        return Ways(np.concatenate(walker), np.concatenate(seconds), np.concatenate(xy), whole, end)
+            rows = rows[walk.seconds[rows] < self._step_s]
+            seconds, xy = np.append(walk.seconds[rows], self._step_s), np.concatenate([walk.xy[rows], end[i][None]])
+            parts.append((np.full(len(seconds), i), seconds, xy))
+        walker, seconds, xy = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Ways(walker, seconds, xy, np.full(len(end), self._step_s), end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from mobility.movement import Draw, FloatArray, IntArray, Movement, MovementError, Waypoints, between, timed
@@ -32,7 +34,7 @@ class Patrol(Movement):
         self._pause_s = pause_s
         points = _given(terrain, route) if route else _rectangle(terrain)
         order = [*range(len(points)), *range(len(points) - 2, -1, -1)] if turn_back else [*range(len(points)), 0]
-        legs = [terrain.route(points[a], points[b]) for a, b in zip(order[:-1], order[1:], strict=True)]
+        legs = [terrain.route(points[a], points[b]) for a, b in pairwise(order)]
         walk = timed(terrain, legs, np.ones(len(legs)))
         # The corners of all legs in order, and when one comes by at 1 m/s; leg j has those of first[j] to first[j + 1].
         self._first = np.searchsorted(walk.walker, np.arange(len(legs) + 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,10 +9,10 @@ from typing import Any
 import numpy as np
 import shapely
 
-from mobility.contacts import compiled
 from mobility.movement import FloatArray, IntArray, MovementError
 from mobility.terrain import Terrain
 
+ACCESSES = 500  # pieces of road to try where something stands before the nearest one
 JOIN_DIGITS = 3  # points that agree to the millimetre are one
 
 Line = Sequence[Sequence[float]]  # [[x, y], …]
@@ -37,7 +36,7 @@ class RoadNetwork:
         self.part = _parts(self.pieces, len(self.nodes))[self.pieces[:, 0]]  # [e] connected parts, longest first
         by_length = np.argsort(-np.bincount(self.part, self.length_m), kind="stable")
         self.part = np.argsort(by_length)[self.part]
-        lines_ = shapely.linestrings(self.nodes[self.pieces])
+        lines_ = np.asarray(shapely.linestrings(self.nodes[self.pieces]))
         self.parts = np.array([shapely.multilinestrings(lines_[self.part == p]) for p in range(len(by_length))])
         self._rows = [np.flatnonzero(self.part == p) for p in range(len(by_length))]
         self._trees = [shapely.STRtree(lines_[rows]) for rows in self._rows]
@@ -56,23 +55,42 @@ class RoadNetwork:
         """The places [m,2] of a part nearest to places [m,2], and the pieces [m] they lie on."""
         row = self._trees[part].nearest(shapely.points(xy))
         piece = self._rows[part][row]
-        start, end = self.nodes[self.pieces[piece, 0]], self.nodes[self.pieces[piece, 1]]
-        way = end - start
-        share = np.clip(((xy - start) * way).sum(axis=1) / (way * way).sum(axis=1), 0.0, 1.0)
-        return start + share[:, None] * way, piece
+        return self._feet(xy, piece), piece
+
+    def access(self, terrain: Terrain, xy: FloatArray, part: int) -> FloatArray:
+        """The place [2] of a part nearest to a place [2], if one can one that can be gone to straight."""
+        nearest = self.nearest(xy[None], part)[0][0]
+        if terrain.clear(xy[None], nearest[None])[0]:
+            return nearest
+        places = self._feet(np.broadcast_to(xy, (len(self._rows[part]), 2)), self._rows[part])
+        gap = np.hypot(*(places - xy).T)
+        near = np.argsort(gap, kind="stable")[:ACCESSES]
+        seen = near[terrain.clear(np.broadcast_to(xy, (len(near), 2)), places[near])]
+        return places[seen[0]] if seen.size else nearest
 
     def gaps(self, xy: FloatArray) -> FloatArray:
         """How far each connected part [p] is from a place [2]."""
         return np.asarray(shapely.distance(self.parts, shapely.Point(*xy)))
 
+    def _feet(self, xy: FloatArray, piece: IntArray) -> FloatArray:
+        """The place [m,2] of each piece [m] nearest to xy [m,2]."""
+        start, end = self.nodes[self.pieces[piece, 0]], self.nodes[self.pieces[piece, 1]]
+        way = end - start
+        share = np.clip(((xy - start) * way).sum(axis=1) / (way * way).sum(axis=1), 0.0, 1.0)
+        return start + share[:, None] * way
+
     def routes(self, start: FloatArray, goal: FloatArray, part: int = 0) -> list[FloatArray]:
         """The shortest ways, each [k,2], between places on a part [m,2] and [m,2]."""
+        from mobility.astar import shortest  # compiled, so only where it is needed
+
         (start, a), (goal, b) = self.nearest(start, part), self.nearest(goal, part)
         routes = []
         for i in range(len(start)):
             through = np.empty(0, dtype=np.int64)
             if a[i] != b[i]:
-                through = _shortest(*self._neighbours, self.nodes, self.pieces[a[i]], start[i], self.pieces[b[i]], goal[i])
+                through = shortest(
+                    *self._neighbours, self.nodes, self.pieces[a[i]], start[i], self.pieces[b[i]], goal[i]
+                )
             routes.append(np.concatenate([start[i][None], self.nodes[through], goal[i][None]]))
         return routes
 
@@ -112,7 +130,7 @@ def _open_pieces(area: shapely.Polygon, lines: Iterable[Line]) -> FloatArray:
     """Straight pieces [e,2,2] of the lines, without what lies outside the area."""
     arrays = [np.asarray(line, dtype=float)[:, :2] for line in lines]
     ends = np.concatenate([np.empty((0, 2, 2)), *(np.stack([line[:-1], line[1:]], axis=1) for line in arrays)])
-    pieces = shapely.linestrings(ends)
+    pieces = np.asarray(shapely.linestrings(ends))
     covered = shapely.covers(area, pieces)
     cut = shapely.get_parts(shapely.intersection(area, pieces[~covered]))
     cut = shapely.get_parts(cut)
@@ -135,50 +153,3 @@ def _parts(pieces: IntArray, count: int) -> IntArray:
 
     joined = coo_array((np.ones(len(pieces)), (pieces[:, 0], pieces[:, 1])), shape=(count, count))
     return np.asarray(connected_components(joined, directed=False)[1]).astype(np.int64)
-
-
-@compiled
-def _shortest(
-    first: IntArray,
-    neighbour: IntArray,
-    length_m: FloatArray,
-    nodes: FloatArray,
-    a: IntArray,
-    start: FloatArray,
-    b: IntArray,
-    goal: FloatArray,
-) -> IntArray:
-    """The nodes on the shortest way between a place on piece a and one on piece b: A* by the straight distance."""
-    best = np.full(len(nodes), np.inf)
-    came_from = np.full(len(nodes), -1)
-    queue = [(0.0, 0.0, -1)]  # distance so far and to the goal, distance so far, node
-    queue.pop()
-    for node in a:
-        best[node] = np.hypot(nodes[node, 0] - start[0], nodes[node, 1] - start[1])
-        to_go = np.hypot(nodes[node, 0] - goal[0], nodes[node, 1] - goal[1])
-        heapq.heappush(queue, (best[node] + to_go, best[node], node))
-    arrive_m, last = np.inf, -1
-    while len(queue):
-        total, so_far, node = heapq.heappop(queue)
-        if total >= arrive_m:
-            break
-        if so_far > best[node]:
-            continue
-        if node == b[0] or node == b[1]:  # from here straight along the goal's piece
-            arrive_m, last = total, node
-        for k in range(first[node], first[node + 1]):
-            following, longer = neighbour[k], so_far + length_m[k]
-            if longer < best[following]:
-                best[following], came_from[following] = longer, node
-                to_go = np.hypot(nodes[following, 0] - goal[0], nodes[following, 1] - goal[1])
-                heapq.heappush(queue, (longer + to_go, longer, following))
-    count, node = 0, last
-    while node >= 0:
-        count, node = count + 1, came_from[node]
-    way = np.empty(count, dtype=np.int64)
-    node = last
-    while node >= 0:
-        count -= 1
-        way[count] = node
-        node = came_from[node]
-    return way
