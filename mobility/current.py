@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import shapely
 
-from mobility.movement import FloatArray
+from mobility.contacts import compiled
+from mobility.movement import FloatArray, IntArray
 from mobility.terrain import Terrain
 
 SHORE = 0.5  # of an eddy's radius: how far out the shore slows the current
-GRID = 200  # points a side, to find the strongest current
+GRID = 100  # points a side, to find the strongest current
 
 
 class Current:
-    """u = (∂ψ/∂y, −∂ψ/∂x) for ψ = R(d) · Σ s exp(−r²/2a²): eddies of radius a and sense s = ±1.
+    """u = (∂ψ/∂y, −∂ψ/∂x) for ψ = R · Σ s exp(−r²/2a²): eddies of radius a that turn left (s = 1) or right (−1).
 
-    R rises from 0 at the shore to 1 at distance SHORE·a, so no water crosses the shore of the largest open area. ψ is
-    scaled so that the strongest current is `speed_mps`.
+    R rises from 0 at every shore to 1 at distance SHORE·a from it, so no water crosses the shores of the largest open
+    area. ψ is scaled so that the strongest current is `speed_mps`.
     """
 
     def __init__(
         self, terrain: Terrain, centres: FloatArray, senses: FloatArray, radius_m: float, speed_mps: float
     ) -> None:
         self._centres, self._senses, self._radius_m = centres, senses, radius_m
-        rings = terrain.areas[0].boundary
-        self._edges = np.concatenate(
-            [np.stack([xy[:-1], xy[1:]], axis=1) for xy in map(shapely.get_coordinates, shapely.get_parts(rings))]
-        )
-        self._tree = shapely.STRtree(np.asarray(shapely.linestrings(self._edges)))
+        self._edges, self._until = _shores(terrain)
         self._scale = 1.0
         some = (np.stack(np.meshgrid(*[np.arange(GRID)] * 2), axis=-1).reshape(-1, 2) + 0.5) / GRID * terrain.size_m
         near = np.concatenate(
@@ -62,16 +61,49 @@ class Current:
         return each.sum(axis=1), -(each[:, :, None] * gap).sum(axis=1) / self._radius_m**2
 
     def _ramp(self, xy: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """R = s²(3 − 2s) for s = d / (SHORE·a) up to 1 [m], and its gradient [m,2]."""
-        wide = SHORE * self._radius_m
-        ramp, slope = np.ones(len(xy)), np.zeros((len(xy), 2))
-        row, edge = self._tree.query_nearest(shapely.points(xy), max_distance=wide, all_matches=False)
-        start, way = self._edges[edge, 0], self._edges[edge, 1] - self._edges[edge, 0]
-        share = np.clip(((xy[row] - start) * way).sum(axis=1) / (way * way).sum(axis=1), 0.0, 1.0)
-        gap = xy[row] - start - share[:, None] * way
-        distance = np.hypot(*gap.T)
-        s = np.minimum(distance / wide, 1.0)
-        ramp[row] = s**2 * (3 - 2 * s)
-        away = gap / np.where(distance > 0, distance, 1.0)[:, None]
-        slope[row] = (6 * s * (1 - s) / wide)[:, None] * away
+        """R [m] and its gradient [m,2]."""
+        ramp, slope = ramps(xy, self._edges, self._until, SHORE * self._radius_m)
         return ramp, slope
+
+
+def _shores(terrain: Terrain) -> tuple[FloatArray, IntArray]:
+    """Edges [e,2,2] of the four borders and of every piece of land in turn, and where each of them ends [k]."""
+    ground = shapely.box(0.0, 0.0, *terrain.size_m)
+    land = shapely.get_parts(ground.difference(terrain.areas[0]))
+    rings = [shapely.get_coordinates(ground)[[i, i + 1]] for i in range(4)]
+    shores = [[ring] for ring in rings] + [
+        [shapely.get_coordinates(ring) for ring in (piece.exterior, *piece.interiors)]
+        for piece in land
+        if isinstance(piece, shapely.Polygon)
+    ]
+    edges = [[np.stack([xy[:-1], xy[1:]], axis=1) for xy in shore] for shore in shores]
+    whole = [np.concatenate(parts) for parts in edges]
+    return np.concatenate(whole), np.cumsum([len(part) for part in whole])
+
+
+@compiled
+def ramps(xy: FloatArray, edges: FloatArray, until: IntArray, wide_m: float) -> tuple[FloatArray, FloatArray]:
+    """Π s²(3 − 2s) [m] over all shores, with s = distance / wide_m up to 1, and its gradient [m,2]."""
+    ramp, slope = np.ones(len(xy)), np.zeros((len(xy), 2))
+    for i in range(len(xy)):
+        first = 0
+        for last in until:
+            least, gap_x, gap_y = np.inf, 0.0, 0.0
+            for k in range(first, last):
+                x, y = edges[k, 0, 0], edges[k, 0, 1]
+                way_x, way_y = edges[k, 1, 0] - x, edges[k, 1, 1] - y
+                share = ((xy[i, 0] - x) * way_x + (xy[i, 1] - y) * way_y) / (way_x * way_x + way_y * way_y)
+                share = min(max(share, 0.0), 1.0)
+                x, y = xy[i, 0] - x - share * way_x, xy[i, 1] - y - share * way_y
+                if x * x + y * y < least:
+                    least, gap_x, gap_y = x * x + y * y, x, y
+            first = last
+            distance = math.sqrt(least)
+            if distance >= wide_m:
+                continue
+            s = distance / wide_m
+            one, steep = s * s * (3 - 2 * s), 6 * (1 - s) / wide_m**2  # dR/dd = steep · d
+            slope[i, 0] = slope[i, 0] * one + ramp[i] * steep * gap_x
+            slope[i, 1] = slope[i, 1] * one + ramp[i] * steep * gap_y
+            ramp[i] *= one
+    return ramp, slope

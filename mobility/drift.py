@@ -9,7 +9,7 @@ from mobility.current import Current
 from mobility.movement import Draw, FloatArray, IntArray, Movement, Waypoints, normals, random_places
 from mobility.terrain import Terrain
 
-STEP = 0.05  # of an eddy's radius: how far the strongest current carries in a step
+STEP = 0.1  # of an eddy's radius: how far the strongest current carries in a step
 
 
 class Drift(Movement):

@@ -23,6 +23,7 @@ from mobility.terrain import Terrain
 from mobility.trajectory import place_at
 
 REST, GRAZE, WALK = range(3)
+LOST = 4.0  # times the spread: how far from the centre an animal behind a wall is lost
 
 
 class Herd(Movement):
@@ -31,8 +32,8 @@ class Herd(Movement):
     What an animal keeps from the centre is an Ornstein–Uhlenbeck process: N(0, `spread_m`²) along each axis at all
     times, correlated by e^(−t/`memory_s`). Every `step_s` the centre changes what it does with probability
     `step_s` over the mean duration, to one of the other two alike, so it spends its time in proportion to the mean
-    durations. Grazing it takes a new direction every step, walking it keeps to one. Animals take the shortest way
-    round what stops them, at most at `top_speed_mps`; who cannot keep up follows.
+    durations. Grazing it takes a new direction every step, walking it keeps to one. Nobody is faster than
+    `top_speed_mps`; who cannot keep up follows.
     """
 
     still = False
@@ -69,7 +70,6 @@ class Herd(Movement):
         self.phase = np.zeros(herds, dtype=np.int64)  # what each herd does: REST, GRAZE or WALK
         self.centre = np.empty((herds, 2))
         self._heading = np.empty((herds, 2))
-        self._offset = np.empty((count, 2))  # from the centre, before walls and borders have their say
         self._last = np.empty((count, 2))  # where each client's known waypoints end
 
     def start(self) -> FloatArray:
@@ -78,27 +78,50 @@ class Herd(Movement):
         self.centre = random_places(self._terrain, self._draw, herd, 0 * herd)
         self.phase = np.searchsorted(np.cumsum(self._mean_s), uniform[:, 0] * self._mean_s.sum(), side="right")
         self._heading = headings(uniform[:, 1])
-        self._offset = self._spread_m * normals(self._draw(self._ids, 0 * self._ids, 2))
-        self._last = self._open(self.centre[self.squad] + self._offset)
+        offset = self._spread_m * normals(self._draw(self._ids, 0 * self._ids, 2))
+        self._last = self._open(self.centre[self.squad] + offset)
         return self._last.copy()
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         """The next step of these clients' herds, each as a whole."""
         herd = np.unique(self.squad[client])
         self._steps[herd] += 1
+        old = self.centre.copy()
         self._lead(herd)
         member = np.flatnonzero(np.isin(self.squad, herd))
         step = self._steps[self.squad[member]]
         noise = normals(self._draw(self._ids[member], step, 2))
-        self._offset[member] *= self._memory
-        self._offset[member] += math.sqrt(1 - self._memory**2) * self._spread_m * noise
-        goal = self._open(self.centre[self.squad[member]] + self._offset[member])
-        walk = self._in_a_step(
-            ways(self._terrain, self._last[member], goal, np.full(len(member), self._top_mps)), member
-        )
+        walk = self._in_a_step(self._follow(member, old[self.squad[member]], noise), member)
         self._last[member] = walk.end
         began_s = (step - 1) * self._step_s
         return Waypoints(member[walk.walker], began_s[walk.walker] + walk.seconds, walk.xy)
+
+    def _follow(self, member: IntArray, old: FloatArray, noise: FloatArray) -> Ways:
+        """Ways of animals for one step, at top speed; `old` [m,2] is where their centres were before it.
+
+        Their offsets o from the centre become ρ o + s √(1 − ρ²) w. Walls turn them back; who has got lost behind one
+        goes round it.
+        """
+        here, centre, top_mps = self._last[member], self.centre[self.squad[member]], np.full(len(member), self._top_mps)
+        wander = math.sqrt(1 - self._memory**2) * self._spread_m * noise
+        goal = centre + self._memory * (here - old) + wander
+        lost = np.hypot(*(here - centre).T) > LOST * self._spread_m
+        lost[lost] = ~self._terrain.clear(here[lost], centre[lost])
+        move = goal - here
+        metres = np.hypot(*move.T)
+        move *= np.minimum(1.0, self._top_mps * self._step_s / np.maximum(metres, 1e-12))[:, None]
+        own, found = np.flatnonzero(~lost), np.flatnonzero(lost)
+        free = self._bounds.go(here[own], move[own], top_mps[own]).ways
+        back = ways(self._terrain, here[found], centre[found], top_mps[found])
+        duration, end = np.empty(len(member)), np.empty((len(member), 2))
+        duration[own], duration[found], end[own], end[found] = free.duration, back.duration, free.end, back.end
+        return Ways(
+            np.concatenate([own[free.walker], found[back.walker]]),
+            np.concatenate([free.seconds, back.seconds]),
+            np.concatenate([free.xy, back.xy]),
+            duration,
+            end,
+        )
 
     def _lead(self, herd: IntArray) -> None:
         """Let the centres do one step."""
@@ -134,7 +157,7 @@ class Herd(Movement):
             rows = np.flatnonzero(walk.walker == i)
             times = np.append(0.0, walk.seconds[rows])
             route = np.concatenate([self._last[member[i]][None], walk.xy[rows]])
-            end[i] = place_at(times, route, np.array([self._step_s]))[0]
+            end[i] = self._open(place_at(times, route, np.array([self._step_s])))[0]
             rows = rows[walk.seconds[rows] < self._step_s]
             seconds, xy = np.append(walk.seconds[rows], self._step_s), np.concatenate([walk.xy[rows], end[i][None]])
             parts.append((np.full(len(seconds), i), seconds, xy))

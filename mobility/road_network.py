@@ -1,4 +1,4 @@
-"""Roads: lines that join where they share a point, closed where something stops movement."""
+"""Roads: lines that join where they share a point or one ends at another, closed where something stops movement."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class RoadNetwork:
 
     def __init__(self, terrain: Terrain, lines: Iterable[Line], area: int = 0) -> None:
         ends = _open_pieces(terrain.areas[area], lines)
-        if not len(ends):
-            raise MovementError("has no road on the open ground", ".roads")
         points = np.clip(ends.reshape(-1, 2), 0.0, terrain.size_m)
         rounded = np.round(points, JOIN_DIGITS) + 0.0
         _, first, node = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
         self.nodes: FloatArray = points[first]
         pieces = np.unique(np.sort(node.reshape(-1, 2), axis=1), axis=0)
         self.pieces: IntArray = pieces[pieces[:, 0] < pieces[:, 1]]  # [e,2] their nodes
+        if not len(self.pieces):
+            raise MovementError("has no road on the open ground", ".roads")
         self.length_m: FloatArray = np.hypot(*(self.nodes[self.pieces[:, 0]] - self.nodes[self.pieces[:, 1]]).T)
         self._neighbours = _neighbours(self.pieces, self.length_m, len(self.nodes))
         self.part = _parts(self.pieces, len(self.nodes))[self.pieces[:, 0]]  # [e] connected parts, longest first
@@ -130,6 +130,7 @@ def _open_pieces(area: shapely.Polygon, lines: Iterable[Line]) -> FloatArray:
     """Straight pieces [e,2,2] of the lines, without what lies outside the area."""
     arrays = [np.asarray(line, dtype=float)[:, :2] for line in lines]
     ends = np.concatenate([np.empty((0, 2, 2)), *(np.stack([line[:-1], line[1:]], axis=1) for line in arrays)])
+    ends = _split(ends, np.concatenate([np.empty((0, 2)), *(line[[0, -1]] for line in arrays)]))
     pieces = np.asarray(shapely.linestrings(ends))
     covered = shapely.covers(area, pieces)
     cut = shapely.get_parts(shapely.intersection(area, pieces[~covered]))
@@ -137,6 +138,19 @@ def _open_pieces(area: shapely.Polygon, lines: Iterable[Line]) -> FloatArray:
     cut = cut[(shapely.get_type_id(cut) == 1) & (shapely.get_num_points(cut) > 1)]
     rest = [np.stack([xy[:-1], xy[1:]], axis=1) for xy in (shapely.get_coordinates(line) for line in cut)]
     return np.concatenate([ends[covered], *rest])
+
+
+def _split(ends: FloatArray, at: FloatArray) -> FloatArray:
+    """Pieces [e,2,2] cut in two wherever one of the points [k,2] lies on them: where one road ends at another."""
+    tree = shapely.STRtree(np.asarray(shapely.linestrings(ends)))
+    point, piece = tree.query(shapely.points(at), predicate="dwithin", distance=0.5 * 10.0**-JOIN_DIGITS)
+    whole = np.delete(ends, piece, axis=0)
+    cut = []
+    for i in np.unique(piece):
+        stops = np.concatenate([ends[i], at[point[piece == i]]])
+        stops = stops[np.argsort(((stops - ends[i, 0]) * (ends[i, 1] - ends[i, 0])).sum(axis=1), kind="stable")]
+        cut.append(np.stack([stops[:-1], stops[1:]], axis=1))
+    return np.concatenate([whole, *cut])
 
 
 def _neighbours(pieces: IntArray, length_m: FloatArray, count: int) -> tuple[IntArray, IntArray, FloatArray]:
