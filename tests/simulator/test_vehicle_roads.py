@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def by_networkx(terrain: Terrain, start: np.ndarray, aim: np.ndarray) -> float:
         line = shapely.LineString([a, b])
         stops = [a, b, *(end for end in ends if line.distance(shapely.Point(*end)) < 1e-6)]
         stops = sorted(stops, key=lambda stop: line.project(shapely.Point(*stop)))
-        for p, q in zip(stops[:-1], stops[1:], strict=True):
+        for p, q in pairwise(stops):
             if roads.buffer(1e-6).covers(shapely.LineString([p, q])):
                 graph.add_edge(tuple(np.round(p, 6)), tuple(np.round(q, 6)), m=np.hypot(*np.subtract(p, q)))
     nodes = [tuple(np.round(end, 6)) for end in ends]
