@@ -1,4 +1,4 @@
-"""Roads: lines that join where they share a point or one ends at another, closed where something stops movement."""
+"""Roads: lines that join where a point of one lies on another, closed where something stops movement."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _open_pieces(area: shapely.Polygon, lines: Iterable[Line]) -> FloatArray:
     """Straight pieces [e,2,2] of the lines, without what lies outside the area."""
     arrays = [np.asarray(line, dtype=float)[:, :2] for line in lines]
     ends = np.concatenate([np.empty((0, 2, 2)), *(np.stack([line[:-1], line[1:]], axis=1) for line in arrays)])
-    ends = _split(ends, np.concatenate([np.empty((0, 2)), *(line[[0, -1]] for line in arrays)]))
+    ends = _split(ends, np.unique(np.concatenate([np.empty((0, 2)), *arrays]), axis=0))
     pieces = np.asarray(shapely.linestrings(ends))
     covered = shapely.covers(area, pieces)
     cut = shapely.get_parts(shapely.intersection(area, pieces[~covered]))
@@ -141,7 +141,7 @@ def _open_pieces(area: shapely.Polygon, lines: Iterable[Line]) -> FloatArray:
 
 
 def _split(ends: FloatArray, at: FloatArray) -> FloatArray:
-    """Pieces [e,2,2] cut in two wherever one of the points [k,2] lies on them: where one road ends at another."""
+    """Pieces [e,2,2] cut in two wherever one of the points [k,2] lies on them."""
     tree = shapely.STRtree(np.asarray(shapely.linestrings(ends)))
     point, piece = tree.query(shapely.points(at), predicate="dwithin", distance=0.5 * 10.0**-JOIN_DIGITS)
     whole = np.delete(ends, piece, axis=0)

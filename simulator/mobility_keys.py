@@ -28,7 +28,7 @@ Line = Annotated[tuple[Point, ...], Field(strict=False, min_length=2)]
 class RoadKeys(Part):
     lines: Annotated[tuple[Line, ...], Field(strict=False)] = key(
         (),
-        'lines [[x, y], …], joined at common points and where one ends at another; or { geojson = "town.geojson" }',
+        'lines [[x, y], …], joined where a point of one lies on another; or { geojson = "town.geojson" }',
     )
     block_m: PositiveSpan | None = key(None, "instead of lines streets in a grid: width and height of a block, m")
 

@@ -183,12 +183,12 @@ def test_roads_are_closed_where_something_stops_movement_and_nowhere_else(polygo
     )
 
 
-def test_lines_join_where_one_ends_at_another():
-    lines = [[[0, 10], [40, 10]], [[20, 10], [20, 30]], [[10, 30.0002], [30, 30.0002]], [[5, 10], [5, 0]]]
+def test_lines_join_where_a_point_of_one_lies_on_another():
+    lines = [[[0, 10], [40, 10]], [[20, 10], [20, 30]], [[10, 30.0002], [30, 30.0002]], [[0, 0], [5, 10], [9, 20]]]
     network = RoadNetwork(Terrain((50.0, 40.0)), lines)
     assert len(network.parts) == 1
-    route = network.routes(np.array([[5.0, 2.0]]), np.array([[28.0, 30.0]]))[0]
-    assert route == pytest.approx(np.array([[5, 2], [5, 10], [20, 10], [20, 30], [28, 30]]), abs=1e-3)
+    route = network.routes(np.array([[1.0, 2.0]]), np.array([[28.0, 30.0]]))[0]
+    assert route == pytest.approx(np.array([[1, 2], [5, 10], [20, 10], [20, 30], [28, 30]]), abs=1e-3)
 
 
 def test_lines_join_where_they_share_a_point_and_not_where_one_bridges_the_other():
