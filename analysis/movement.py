@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.pictures import BLUE, GREEN, ORANGE
+from analysis.pictures import BLUE, GREEN, ORANGE, draw_terrain
 from mobility.contact_statistics import contact_times, degrees, inter_contact_times
 from mobility.contacts import Contacts
-from mobility.traces import FloatArray, Trace
+from mobility.movement import Waypoints
+from mobility.traces import FloatArray, Trace, trace_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from simulator.scenario import Scenario
 
 MOST_LEGS = 40_000  # to draw
 
@@ -52,6 +55,33 @@ def draw_ways(trace: Trace, axes: Axes) -> None:
     axes.set(xlabel="x (m)", ylabel="y (m)")
     axes.set_aspect("equal")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8, frameon=False)
+
+
+def movement_of(scenario: Scenario, until_s: float, plugins: dict[str, Any] | None = None) -> Trace:
+    """How the clients of a scenario move up to a time, without a vehicle or anything to learn."""
+    from simulator.streams import Streams
+    from simulator.world import build_world
+
+    trajectories = build_world(scenario, Streams(scenario.seed), plugins or {}).places.trajectories
+    rows: list[Waypoints] = []
+    trajectories.record(rows.append)
+    trajectories.finish(until_s)
+    passed = Waypoints.join(rows)
+    names = [str(i) for i in range(len(trajectories))]
+    return trace_of(names, passed.client, passed.t, passed.xy[:, 0], passed.xy[:, 1])
+
+
+def draw_movement(scenario: Scenario, until_s: float, plugins: dict[str, Any] | None = None) -> Figure:
+    """The ways of a scenario's clients up to a time, on its terrain."""
+    from matplotlib.figure import Figure
+
+    width, height = scenario.terrain.size_m
+    figure = Figure(figsize=(6.0, 6.0 * height / width + 0.7), layout="constrained")
+    axes = figure.subplots()
+    draw_terrain(scenario.terrain.model_dump(), axes)
+    draw_ways(movement_of(scenario, until_s, plugins), axes)
+    axes.set(xlim=(0, width), ylim=(0, height))
+    return figure
 
 
 def draw_contacts(trace: Trace, contacts: Contacts, until_s: float = np.inf, title: str = "") -> Figure:

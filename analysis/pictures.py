@@ -30,9 +30,8 @@ def draw_run(run: Run) -> Figure:
     return figure
 
 
-def draw_map(run: Run, axes: Axes) -> None:
-    """Terrain, the way the vehicle drove, where clients were at the end, and where contacts took place."""
-    terrain = run.scenario["terrain"]
+def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
+    """Surfaces and obstacles of a scenario's terrain table."""
     for surface in terrain["surfaces"]:
         slow = surface["speed_factor"] < 1
         axes.fill(*np.array(surface["polygon"]).T, color="#dfe8d0" if slow else "#ece6d8", zorder=0)
@@ -49,6 +48,12 @@ def draw_map(run: Run, axes: Axes) -> None:
         else:
             style = {"facecolor": "#a8c8e8", "edgecolor": "none"}
         axes.fill(*np.array(obstacle["polygon"]).T, zorder=1, **style)
+
+
+def draw_map(run: Run, axes: Axes) -> None:
+    """Terrain, the way the vehicle drove, where clients were at the end, and where contacts took place."""
+    terrain = run.scenario["terrain"]
+    draw_terrain(terrain, axes)
     vehicle = run.track[run.track["node"] == "vehicle"]
     axes.plot(vehicle["x_m"], vehicle["y_m"], color=BLUE, linewidth=0.6, alpha=0.6, zorder=2, label="way driven")
     contacts = run.contacts

@@ -19,6 +19,14 @@ BoolArray = NDArray[np.bool_]
 Draw = Callable[[IntArray, IntArray, int], FloatArray]
 
 
+class MovementError(ValueError):
+    """A model that cannot move its clients on this terrain; `key` is the dotted rest of the key that is wrong."""
+
+    def __init__(self, message: str, key: str = "") -> None:
+        self.key = key
+        super().__init__(message)
+
+
 @dataclass(frozen=True)
 class Waypoints:
     """Waypoints of several clients, those of one client in the order of time; linear in between."""
@@ -97,9 +105,32 @@ def between(low_high: tuple[float, float], uniform: FloatArray) -> FloatArray:
     return low + (high - low) * uniform
 
 
+def mean_slowness(speed_mps: tuple[float, float]) -> float:
+    """E[1/v] of speeds uniform on [low, high]: ln(high/low) / (high − low)."""
+    low, high = speed_mps
+    return float(np.log(high / low) / (high - low)) if high > low else 1 / low
+
+
+def speed_under_way(speed_mps: tuple[float, float], uniform: FloatArray) -> FloatArray:
+    """Speeds of those met under way, density ∝ 1/v on [low, high]: the slow are longer on their way."""
+    low, high = speed_mps
+    return low * (high / low) ** uniform
+
+
+def normals(uniform: FloatArray) -> FloatArray:
+    """Independent standard normal numbers [m,2] from uniform ones [m,2] (Box and Muller)."""
+    radius, angle = np.sqrt(-2 * np.log1p(-uniform[:, 0])), 2 * np.pi * uniform[:, 1]
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+def headings(uniform: FloatArray) -> FloatArray:
+    """Unit vectors [m,2] in random directions, from uniform numbers [m]."""
+    return np.stack([np.cos(2 * np.pi * uniform), np.sin(2 * np.pi * uniform)], axis=1)
+
+
 @dataclass(frozen=True)
 class Ways:
-    """The shortest ways of several walkers: their corners and ends, without the starts."""
+    """The ways of several walkers: their corners and ends, without the starts."""
 
     walker: IntArray  # [k] which walker a point belongs to; a walker's points are in order
     seconds: FloatArray  # [k] since departure
@@ -111,12 +142,27 @@ class Ways:
 def ways(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Ways:
     """Shortest ways for walkers from start [m,2] to goal [m,2] at speeds [m]; straight ones all at once."""
     straight = np.zeros(len(start), dtype=bool) if terrain.surfaces else terrain.clear(start, goal)
-    duration = np.hypot(*(goal - start).T) / speed_mps
-    end = goal.copy()
-    parts = [(np.flatnonzero(straight), duration[straight], goal[straight])]
-    for i in np.flatnonzero(~straight):
-        seconds, places = terrain.timed_route(terrain.route(start[i], goal[i]), speed_mps[i])
-        duration[i], end[i] = seconds[-1], places[-1]
-        parts.append((np.full(len(seconds) - 1, i), seconds[1:], places[1:]))
-    walker, seconds, xy = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Ways(walker, seconds, xy, duration, end)
+    bent = np.flatnonzero(~straight)
+    rest = timed(terrain, [terrain.route(start[i], goal[i]) for i in bent], speed_mps[bent])
+    duration, end = np.hypot(*(goal - start).T) / speed_mps, goal.copy()
+    duration[bent], end[bent] = rest.duration, rest.end
+    return Ways(
+        np.concatenate([np.flatnonzero(straight), bent[rest.walker]]),
+        np.concatenate([duration[straight], rest.seconds]),
+        np.concatenate([goal[straight], rest.xy]),
+        duration,
+        end,
+    )
+
+
+def timed(terrain: Terrain, routes: list[FloatArray], speed_mps: FloatArray) -> Ways:
+    """Ways along given routes, each [k,2] from its start, at speeds [m]; slower or faster on the surfaces."""
+    walks = [terrain.timed_route(route, speed) for route, speed in zip(routes, speed_mps, strict=True)]
+    walker = np.repeat(np.arange(len(walks)), [len(places) - 1 for _, places in walks])
+    return Ways(
+        walker.astype(np.int64),
+        np.concatenate([np.empty(0), *(seconds[1:] for seconds, _ in walks)]),
+        np.concatenate([np.empty((0, 2)), *(places[1:] for _, places in walks)]),
+        np.array([seconds[-1] for seconds, _ in walks]),
+        np.array([places[-1] for _, places in walks]).reshape(-1, 2),
+    )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import shapely
 
-from mobility.movement import Draw, FloatArray, IntArray, Movement, places_near, random_places
+from mobility.movement import Draw, FloatArray, IntArray, Movement, MovementError, places_near, random_places
 from mobility.terrain import Terrain
 
 REDRAWS = 20  # whole random layouts to try before repairing one
 REPAIRS = 500  # rounds of moving those who lack neighbours
 
 
-class CannotPlace(ValueError):
+class CannotPlace(MovementError):
     """No layout was found that is connected with enough neighbours for everyone."""
 
 

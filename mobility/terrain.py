@@ -140,7 +140,7 @@ class Terrain:
             for surface in self.surfaces:
                 meets = shapely.get_coordinates(surface.polygon.boundary.intersection(line))
                 if len(meets):
-                    cuts.extend(np.hypot(*(meets - a).T) / line.length)
+                    cuts.extend(np.hypot(*(meets - a).T) / max(line.length, 1e-12))
             shares = np.unique(np.clip(cuts, 0.0, 1.0))
             for s0, s1 in pairwise(shares):
                 middle = a + (b - a) * (s0 + s1) / 2

@@ -9,16 +9,10 @@ import numpy as np
 import shapely
 
 from simulator.errors import Problem
+from simulator.keys import OwnClass
 from simulator.learning_keys import SyntheticDataset
-from simulator.scenario import (
-    Obstacle,
-    PlacedAnewMobility,
-    Scenario,
-    SquadsMobility,
-    StaticMobility,
-    Surface,
-    WaypointMobility,
-)
+from simulator.mobility_keys import HerdMobility, PatrolMobility, PlacedAnewMobility, SquadsMobility, StaticMobility
+from simulator.scenario import Obstacle, Scenario, Surface
 
 
 def cross_check(scenario: Scenario) -> list[Problem]:
@@ -38,13 +32,21 @@ def cross_check(scenario: Scenario) -> list[Problem]:
             message = f"must have one place for each of the {clients.count} clients"
             problems.append(Problem("clients.mobility.places", message, f"{len(mobility.places)} places"))
         places += [(f"clients.mobility.places[{i}]", place) for i, place in enumerate(mobility.places)]
+    if isinstance(mobility, PatrolMobility):
+        if len(mobility.route) == 1:
+            problems.append(Problem("clients.mobility.route", "must have at least 2 points", mobility.route))
+        places += [(f"clients.mobility.route[{i}]", place) for i, place in enumerate(mobility.route)]
     for key, place in places:
         if place and not (0 <= place[0] <= terrain.size_m[0] and 0 <= place[1] <= terrain.size_m[1]):
             size = f"{terrain.size_m[0]:g} × {terrain.size_m[1]:g} m"
             problems.append(Problem(key, f"must lie on the terrain of {size}", list(place)))
-    if isinstance(mobility, (SquadsMobility, WaypointMobility)):
-        for key in ("speed_mps", "pause_s"):
-            problems += _ordered(f"clients.mobility.{key}", getattr(mobility, key))
+    for key in ("speed_mps", "pause_s") if not isinstance(mobility, OwnClass) else ():
+        span = getattr(mobility, key, None)
+        if isinstance(span, tuple):
+            problems += _ordered(f"clients.mobility.{key}", span)
+    if isinstance(mobility, HerdMobility) and mobility.herds > clients.count:
+        message = f"must be at most the number of clients, {clients.count}"
+        problems.append(Problem("clients.mobility.herds", message, mobility.herds))
     if isinstance(mobility, SquadsMobility) and mobility.squads > clients.count:
         message = f"must be at most the number of clients, {clients.count}"
         problems.append(Problem("clients.mobility.squads", message, mobility.squads))

@@ -1,4 +1,4 @@
-"""Obstacles and surfaces from GeoJSON files, written into the scenario as if they had been typed there."""
+"""Obstacles, surfaces and roads from GeoJSON files, written into the scenario as if they had been typed there."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ FILE_KEYS = ("geojson", "coordinates", "origin")
 
 
 def expand_files(raw: dict[str, Any], folder: Path) -> list[Problem]:
-    """Replace files named in terrain.obstacles and terrain.surfaces by their polygons; returns what went wrong.
+    """Replace files of obstacles and surfaces by their polygons, of roads by their lines; returns what went wrong.
 
-    A feature's own properties win over the keys given beside the file.
+    A polygon's own properties win over the keys given beside the file.
     """
     problems: list[Problem] = []
+    _expand_roads(raw.get("vehicle"), "vehicle", folder, problems)
+    clients = raw.get("clients")
+    _expand_roads(clients.get("mobility") if isinstance(clients, dict) else None, "clients.mobility", folder, problems)
     terrain = raw.get("terrain")
     if not isinstance(terrain, dict):
         return problems
@@ -44,6 +47,19 @@ def expand_files(raw: dict[str, Any], folder: Path) -> list[Problem]:
     return problems
 
 
+def _expand_roads(table: Any, name: str, folder: Path, problems: list[Problem]) -> None:
+    """Replace the file that a table's `roads` names, if it does, by its lines."""
+    entry = table.get("roads") if isinstance(table, dict) else None
+    entry = {"geojson": entry} if isinstance(entry, str) else entry
+    if not isinstance(entry, dict) or "geojson" not in entry:
+        return
+    try:
+        table["roads"] = {k: v for k, v in entry.items() if k not in FILE_KEYS} | {"lines": _lines(entry, folder)}
+    except _BadFile as error:
+        problems.append(Problem(f"{name}.roads.{error.key}", str(error), entry.get(error.key)))
+        del table["roads"]
+
+
 class _BadFile(Exception):
     def __init__(self, message: str, key: str = "geojson") -> None:
         self.key = key
@@ -51,7 +67,24 @@ class _BadFile(Exception):
 
 
 def _read(entry: dict[str, Any], keys: tuple[str, ...], folder: Path) -> list[dict[str, Any]]:
+    """Tables of the polygons in a file."""
     given = {k: v for k, v in entry.items() if k not in FILE_KEYS}
+    shapes = []
+    for feature, rings in _geometries(entry, folder, "Polygon"):
+        properties = {k: v for k, v in (feature.get("properties") or {}).items() if k in keys}
+        outer, *holes = rings
+        shape = {**given, **properties, "polygon": outer}
+        shapes.append({**shape, "holes": holes} if holes else shape)
+    return shapes
+
+
+def _lines(entry: dict[str, Any], folder: Path) -> list[Any]:
+    """The lines in a file."""
+    return [line for _, (line,) in _geometries(entry, folder, "LineString")]
+
+
+def _geometries(entry: dict[str, Any], folder: Path, kind: str) -> list[tuple[Any, list[Any]]]:
+    """Features and, in metres, the rings of each Polygon of theirs, or the line of each LineString."""
     path = folder / str(entry["geojson"])
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -60,21 +93,19 @@ def _read(entry: dict[str, Any], keys: tuple[str, ...], folder: Path) -> list[di
     except ValueError as error:
         raise _BadFile(f"{path} is not GeoJSON: {error}") from None
     to_metres = _projection(entry, content)
-    shapes = []
+    found = []
     for number, feature in enumerate(_features(content)):
         try:
-            properties = {k: v for k, v in (feature.get("properties") or {}).items() if k in keys}
-            for rings in _polygons(feature.get("geometry")):
-                outer, *holes = [[to_metres(*corner[:2]) for corner in ring] for ring in rings]
-                shape = {**given, **properties, "polygon": outer}
-                shapes.append({**shape, "holes": holes} if holes else shape)
+            for part in _parts(feature.get("geometry"), kind):
+                rings = part if kind == "Polygon" else [part]
+                found.append((feature, [[to_metres(*corner[:2]) for corner in ring] for ring in rings]))
         except _BadFile as error:
             raise _BadFile(f"{path}: feature {number}: {error}") from None
         except (TypeError, ValueError, AttributeError):
             raise _BadFile(f"{path}: feature {number} is not a well-formed GeoJSON feature") from None
-    if not shapes:
-        raise _BadFile(f"{path} holds no polygon")
-    return shapes
+    if not found:
+        raise _BadFile(f"{path} holds no {'polygon' if kind == 'Polygon' else 'line'}")
+    return found
 
 
 def _features(content: Any) -> list[Any]:
@@ -84,13 +115,14 @@ def _features(content: Any) -> list[Any]:
     return [content] if kind == "Feature" else [{"geometry": content}]
 
 
-def _polygons(geometry: Any) -> list[Any]:
-    kind = geometry.get("type")
-    if kind == "Polygon":
+def _parts(geometry: Any, kind: str) -> list[Any]:
+    """The coordinates of a geometry of a kind, or of all those of its Multi kind."""
+    given = geometry.get("type")
+    if given == kind:
         return [geometry["coordinates"]]
-    if kind == "MultiPolygon":
+    if given == f"Multi{kind}":
         return list(geometry["coordinates"])
-    raise _BadFile(f"is a {kind}; only Polygon and MultiPolygon can be used")
+    raise _BadFile(f"is a {given}; only {kind} and Multi{kind} can be used")
 
 
 def _projection(entry: dict[str, Any], content: Any) -> Any:

@@ -19,12 +19,12 @@ from simulator.keys import (
     PositiveTriple,
     Ring,
     Share,
-    Span,
     by_kind,
     key,
     short_for,
 )
 from simulator.learning_keys import Learning
+from simulator.mobility_keys import Mobility, RoadKeys
 
 DEFAULT_VISITS = 300
 MOST_VISITS = 10_000  # where only bytes or accuracy would end the run: they may never be reached
@@ -69,55 +69,8 @@ class Vehicle(Part):
     give_up_s: Positive = key(900.0, "how long it chases one client before it turns to another")
     walk: Literal["degree", "metropolis", "lazy"] = key("degree", "rule for P(k): where to drive next")
     jump: Share = key(0.1, "probability of driving to any client at random instead of a neighbour")
-
-
-class StaticMobility(Part):
-    kind: Literal["static"] = key("static", "nobody moves")
-    places: Annotated[tuple[Point, ...], Field(strict=False)] = key(
-        (), "one [x, y] per client; by default random on open ground"
-    )
-
-
-class WaypointMobility(Part):
-    kind: Literal["waypoint"] = key("waypoint", "random waypoint: walk to a random place, pause, go on")
-    speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
-    pause_s: Span = key((0.0, 60.0), "shortest and longest pause, s")
-
-
-class SquadsMobility(Part):
-    kind: Literal["squads"] = key("squads", "groups that move together with a leader")
-    squads: Count = key(5, "how many groups; clients are shared out equally")
-    spread_m: Positive = key(20.0, "how far from the leader the others stand, m")
-    speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
-    pause_s: Span = key((60.0, 300.0), "shortest and longest pause between moves, s")
-    regroup_at_s: NotNegative | None = key(None, "when some clients change squad; by default nobody ever does, s")
-    regroup_share: Share = key(0.5, "share of the clients that change; leaders stay")
-
-
-class PlacedAnewMobility(Part):
-    kind: Literal["placed_anew"] = key("placed_anew", "random places, drawn anew every few visits, all connected")
-    every_visits: Count = key(10, "visits until everyone is placed anew")
-    neighbours: Annotated[int, Field(ge=0)] = key(5, "neighbours everyone has at least")
-    neighbour_range_m: Positive = key(100.0, "how near a neighbour is, m")
-
-
-class TraceMobility(Part):
-    kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
-    path: str = Field(description="the trace: CSV, Parquet, SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON")
-    shift_m: Point = key((0.0, 0.0), "added to all its places, m")
-    origin: Point | None = key(None, "[lon, lat] of (0, 0) in GPX and GeoJSON; by default the south-west corner")
-
-
-Mobility = Annotated[
-    Annotated[StaticMobility, Tag("static")]
-    | Annotated[WaypointMobility, Tag("waypoint")]
-    | Annotated[SquadsMobility, Tag("squads")]
-    | Annotated[PlacedAnewMobility, Tag("placed_anew")]
-    | Annotated[TraceMobility, Tag("trace")]
-    | Own,
-    by_kind,
-    short_for("squads"),
-]
+    roads: RoadKeys | None = key(None, "roads it keeps to but for the ends of its ways, such as { geojson = … }")
+    off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(1.0, "how many times as fast it is off these roads")
 
 
 class Clients(Part):

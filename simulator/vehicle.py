@@ -37,7 +37,7 @@ class Vehicle:
 
     def chase(self, client: int) -> Generator[Any, Any, bool]:
         """Drive to within approach_m of a client, re-aiming at every report; False if it had to give up."""
-        places, terrain, keys = self._world.places, self._world.terrain, self._keys
+        places, keys = self._world.places, self._keys
         deadline = self._env.now + keys.give_up_s
         while True:
             now = self._env.now
@@ -46,7 +46,7 @@ class Vehicle:
                 return False
             places.advance(now)
             aim = places.known(np.array([client]))[0]
-            seconds, self._way = terrain.timed_route(terrain.route(self.xy, aim), keys.speed_mps)
+            seconds, self._way = self._world.driving.way(self.xy, aim)
             self._times = now + seconds
             until = min(places.next_report_s, deadline)
             met = first_within(

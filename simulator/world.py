@@ -9,15 +9,14 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from mobility.placed_anew import CannotPlace, PlacedAnew
+from mobility.driving import Driving
+from mobility.models import MOVEMENTS
+from mobility.movement import MovementError
 from mobility.places import Places
-from mobility.squads import Squads
-from mobility.static import Static
+from mobility.road_network import RoadNetwork, grid_lines
 from mobility.terrain import Obstacle, Surface, Terrain
-from mobility.traced import Traced
 from mobility.traces import TraceError
 from mobility.trajectory import Trajectories
-from mobility.waypoint import Waypoint
 from radio.acoustic import Acoustic
 from radio.ble import Ble
 from radio.disc import Disc
@@ -29,11 +28,11 @@ from radio.walk import Walk
 from radio.wifi_direct import WifiDirect
 from radio.zigbee import Zigbee
 from simulator.errors import Problem, ScenarioError
+from simulator.mobility_keys import RoadKeys, RoadsMobility
 from simulator.plugins import make
 from simulator.scenario import FriisPropagation, PhysicalRadio, Scenario, TwoRayPropagation
 from simulator.streams import Streams
 
-MOVEMENTS = {"static": Static, "waypoint": Waypoint, "squads": Squads, "placed_anew": PlacedAnew, "trace": Traced}
 RADIOS = {
     "disc": Disc,
     "wifi_direct": WifiDirect,
@@ -72,6 +71,7 @@ class World:
     graph: ContactGraph
     walk: Walk
     start: NDArray[np.float64]  # [2] where the vehicle starts
+    driving: Driving  # which ways it takes
     late: NDArray[np.bool_]  # [n] who is not there at first
     homes: Homes
     warnings: tuple[str, ...]
@@ -109,6 +109,7 @@ def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -
     """The world at time 0. Raises ScenarioError where none can be built; lesser doubts become warnings."""
     terrain = build_terrain(scenario)
     start = vehicle_start(scenario, terrain)
+    driving = _driving(scenario, terrain, start)
     places = _places(scenario, terrain, streams, plugins)
     radio = build_radio(scenario, streams, plugins)
     members, warnings = _reachable(scenario, terrain, places, start)
@@ -120,7 +121,7 @@ def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -
     walk = Walk(graph, scenario.vehicle.walk, scenario.vehicle.jump)
     warnings += _connectivity(scenario, graph)
     homes = _homes(scenario, places, streams)
-    return World(terrain, places, radio, graph, walk, start, late, homes, tuple(warnings))
+    return World(terrain, places, radio, graph, walk, start, driving, late, homes, tuple(warnings))
 
 
 def vehicle_start(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
@@ -142,9 +143,26 @@ def vehicle_start(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
     return start
 
 
+def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -> Driving:
+    vehicle = scenario.vehicle
+    try:
+        roads = None if vehicle.roads is None else _roads(vehicle.roads, terrain, terrain.nearest_area(start))
+    except MovementError as error:
+        raise ScenarioError(scenario.name, [Problem(f"vehicle{error.key}", str(error))]) from None
+    return Driving(terrain, vehicle.speed_mps, roads, vehicle.off_road_factor)
+
+
+def _roads(keys: RoadKeys, terrain: Terrain, area: int = 0) -> RoadNetwork:
+    lines = keys.lines if keys.block_m is None else grid_lines(terrain.size_m, keys.block_m)
+    return RoadNetwork(terrain, lines, area)
+
+
 def _places(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dict[str, Any]) -> Places:
     clients = scenario.clients
     try:
+        given = {}
+        if isinstance(clients.mobility, RoadsMobility):
+            given["roads"] = _roads(clients.mobility.roads or RoadKeys(block_m=(100.0, 100.0)), terrain)
         movement = make(
             "clients.mobility",
             clients.mobility,
@@ -153,10 +171,12 @@ def _places(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dic
             terrain=terrain,
             count=clients.count,
             draw=streams.draw("mobility"),
+            **given,
         )
         trajectories = Trajectories(movement)
-    except (CannotPlace, TraceError) as error:
-        raise ScenarioError(scenario.name, [Problem("clients.mobility", str(error))]) from None
+    except (MovementError, TraceError) as error:
+        key = f"clients.mobility{getattr(error, 'key', '')}"
+        raise ScenarioError(scenario.name, [Problem(key, str(error))]) from None
     first = trajectories.positions(0.0)
     if first.shape != (clients.count, 2) or not np.isfinite(first).all():
         message = f"must place {clients.count} clients: start() gave an array {first.shape}, or not all finite"

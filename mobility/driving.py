@@ -1,0 +1,56 @@
+"""The way the vehicle takes: across the open ground, or by road as far as roads lead."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mobility.movement import FloatArray
+from mobility.road_network import RoadNetwork
+from mobility.terrain import Terrain
+
+
+class Driving:
+    """Routes of a vehicle; with roads it drives off them only at the ends, at `off_road_factor` of its speed.
+
+    It takes the roads from the place on them nearest to it to the place nearest to its aim, unless going straight
+    there means no more driving off the road than that.
+    """
+
+    def __init__(
+        self, terrain: Terrain, speed_mps: float, roads: RoadNetwork | None = None, off_road_factor: float = 1.0
+    ) -> None:
+        self._terrain = terrain
+        self._speed_mps = speed_mps
+        self._roads = roads
+        self._off_road_mps = speed_mps if roads is None else speed_mps * off_road_factor
+
+    def way(self, start: FloatArray, aim: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Seconds since departure [k] and places [k,2] from an open place to the aim, or as near as one comes."""
+        direct = self._terrain.route(start, aim)
+        if self._roads is None:
+            return self._terrain.timed_route(direct, self._off_road_mps)
+        on, by_road, off = self._by_road(self._roads, start, direct[-1])
+        if _length(direct) <= _length(on) + _length(off):
+            return self._terrain.timed_route(direct, self._off_road_mps)
+        return self._joined([(on, self._off_road_mps), (by_road, self._speed_mps), (off, self._off_road_mps)])
+
+    def _by_road(
+        self, roads: RoadNetwork, start: FloatArray, goal: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """To the road, on it and from it, on the part of the network that lies nearest to both ends together."""
+        part = int(np.argmin(roads.gaps(start) + roads.gaps(goal)))
+        enter, leave = (roads.access(self._terrain, place, part) for place in (start, goal))
+        by_road = roads.routes(enter[None], leave[None], part)[0]
+        return self._terrain.route(start, enter), by_road, self._terrain.route(leave, goal)
+
+    def _joined(self, routes: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatArray]:
+        seconds, places = [np.zeros(1)], [routes[0][0][:1]]
+        for route, speed_mps in routes:
+            spent, points = self._terrain.timed_route(route, speed_mps)
+            seconds.append(seconds[-1][-1] + spent[1:])
+            places.append(points[1:])
+        return np.concatenate(seconds), np.concatenate(places)
+
+
+def _length(route: FloatArray) -> float:
+    return float(np.hypot(*np.diff(route, axis=0).T).sum())

@@ -1,0 +1,61 @@
+"""Every movement model that moves, small and brisk, for tests that hold of all of them."""
+
+import numpy as np
+
+from mobility.drift import Drift
+from mobility.gauss_markov import GaussMarkov
+from mobility.herd import Herd
+from mobility.manhattan import Manhattan
+from mobility.movement import MovementError
+from mobility.patrol import Patrol
+from mobility.random_walk import RandomWalk
+from mobility.road_network import RoadNetwork, grid_lines
+from mobility.roads import Roads
+from mobility.squads import Squads
+from mobility.waypoint import Waypoint
+from simulator.streams import Streams
+
+SPEEDS, PAUSES = (0.5, 3.0), (0.0, 12.0)
+
+
+def roads(terrain, count, draw):
+    return Roads(terrain, count, draw, RoadNetwork(terrain, grid_lines(terrain.size_m, (9.0, 7.0))), SPEEDS, PAUSES)
+
+
+MODELS = {
+    "waypoint": lambda *given: Waypoint(*given, SPEEDS, PAUSES),
+    "random_walk": lambda *given: RandomWalk(*given, SPEEDS, 15.0),
+    "random_walk_by_distance": lambda *given: RandomWalk(*given, SPEEDS, step_m=20.0),
+    "gauss_markov": lambda *given: GaussMarkov(*given, 0.7, 0.8, 5.0),
+    "manhattan": lambda *given: Manhattan(*given, (9.0, 7.0), 0.5, SPEEDS),
+    "roads": roads,
+    "squads": lambda *given: Squads(*given, 3, 6.0, SPEEDS, PAUSES),
+    "patrol": lambda *given: Patrol(*given, (), False, SPEEDS, PAUSES),
+    "herd": lambda *given: Herd(*given, 3, 5.0, 40.0, 60.0, 60.0, 60.0, 0.1, 0.8, 3.0, 5.0),
+    "drift": lambda *given: Drift(*given, 3, 15.0, 1.0, 0.2, 0.25),
+}
+# Nobody is faster than this; None where a law allows any speed. The strongest current is found on a grid, to 1 %, and
+# on top of it comes diffusion.
+TOP_MPS = dict.fromkeys(MODELS, 3.0) | {"gauss_markov": None, "drift": None}
+
+
+def make(kind, terrain, seed=1, count=12):
+    return MODELS[kind](terrain, count, Streams(seed).draw("mobility"))
+
+
+def make_if_it_can(kind, terrain, seed, count=6):
+    """The model, or None where the terrain leaves it no road, street or route."""
+    try:
+        return make(kind, terrain, seed, count)
+    except MovementError:
+        if kind not in ("roads", "manhattan", "patrol"):
+            raise
+        return None
+
+
+def look(movement, times):
+    """Places [k,n,2] at times [k]."""
+    from mobility.trajectory import Trajectories
+
+    trajectories = Trajectories(movement)
+    return np.array([trajectories.positions(t) for t in times])

@@ -1,0 +1,115 @@
+"""Random waypoint begins as it goes on: speeds, pauses and density at the start are those of any later time."""
+
+import numpy as np
+import pytest
+import shapely
+from every_model import look
+
+from mobility.road_network import RoadNetwork, grid_lines
+from mobility.roads import Roads
+from mobility.terrain import Obstacle, Surface, Terrain
+from mobility.waypoint import Waypoint
+from simulator.streams import Streams
+
+SIZE_M, SPEEDS, PAUSES = 1000.0, (0.2, 3.0), (50.0, 350.0)
+MEAN_WAY = 0.521405433164720 * SIZE_M  # between two uniform places of a square: (2 + √2 + 5 ln(1 + √2)) / 15
+SLOWNESS = np.log(SPEEDS[1] / SPEEDS[0]) / (SPEEDS[1] - SPEEDS[0])  # E[1/v]
+FREE = Terrain((SIZE_M, SIZE_M))
+
+
+def waypoint(terrain=FREE, count=4000, seed=1, speeds=SPEEDS, pauses=PAUSES):
+    return Waypoint(terrain, count, Streams(seed).draw("mobility"), speeds, pauses)
+
+
+def state(movement, times):
+    """Places [k,n,2] and speeds [k,n] at times."""
+    near = look(movement, np.sort(np.concatenate([times, np.array(times) + 0.01])))
+    return near[::2], np.hypot(*np.moveaxis(near[1::2] - near[::2], -1, 0)) / 0.01
+
+
+def within(sample, expected, sigmas=4.5):
+    """Whether the mean of a sample is what is expected, within its standard error."""
+    return abs(np.mean(sample) - expected) < sigmas * np.std(sample) / np.sqrt(len(sample))
+
+
+def test_speeds_and_pauses_follow_the_formulas_at_all_times():
+    moving = MEAN_WAY * SLOWNESS / (MEAN_WAY * SLOWNESS + np.mean(PAUSES))
+    _, speeds = state(waypoint(), [0.0, 300.0, 20_000.0])
+    for speed in speeds:
+        walks = speed > 1e-6
+        assert within(walks, moving)
+        assert within(speed[walks], 1 / SLOWNESS)  # (v₁ − v₀) / ln(v₁/v₀), not (v₀ + v₁) / 2
+        assert within(speed, MEAN_WAY / (MEAN_WAY * SLOWNESS + np.mean(PAUSES)))
+        # Density ∝ 1/v: half of those who walk are slower than √(v₀ v₁).
+        assert within(speed[walks] < np.sqrt(SPEEDS[0] * SPEEDS[1]), 0.5)
+
+
+def test_pauses_that_are_left_at_the_start():
+    """Of those who pause at time 0, E[P²] / 2E[P] is left on average."""
+    movement = waypoint(speeds=(200.0, 300.0))
+    times = np.arange(0.0, 351.0, 2.0)
+    places = look(movement, times)
+    rests = (places[1] == places[0]).all(axis=1)
+    left = (places[1:, rests] == places[:-1, rests]).all(axis=2)
+    rest_s = 2.0 * np.argmin(np.concatenate([left, np.zeros((1, rests.sum()), bool)]), axis=0)
+    low, high = PAUSES
+    second = (low**2 + low * high + high**2) / 3
+    # Looks are 2 s apart, so on average a second is missed of those that last longer than one look.
+    assert np.mean(rest_s) == pytest.approx(second / (low + high), abs=5.0)
+
+
+def long_run_spread():
+    """E[(x − ½)²] of somebody under way, from legs weighted by their length, by brute force."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 400_000, 2))
+    along = rng.random((400_000, 1))
+    weight = np.hypot(*(b - a).T)
+    return np.average(((a + along * (b - a))[:, 0] - 0.5) ** 2, weights=weight)
+
+
+def test_density_is_that_of_the_long_run_from_the_start():
+    places, speeds = state(waypoint(), [0.0, 20_000.0])
+    under_way = long_run_spread()
+    assert under_way < 0.9 / 12  # denser in the middle than a uniform crowd
+    for xy, speed in zip(places, speeds, strict=True):
+        for axis in (0, 1):
+            spread = (xy[:, axis] / SIZE_M - 0.5) ** 2
+            assert within(spread[speed > 1e-6], under_way)
+            assert within(spread[speed <= 1e-6], 1 / 12)  # pauses are at uniform places
+
+
+@pytest.mark.parametrize(
+    "terrain",
+    [
+        Terrain((100.0, 100.0), [Obstacle(shapely.box(45, 0, 55, 95))]),
+        Terrain((100.0, 100.0), [Obstacle(shapely.box(30, 20, 70, 60))], [Surface(shapely.box(0, 50, 100, 100), 0.3)]),
+    ],
+    ids=["wall", "mud"],
+)
+def test_no_decay_round_obstacles_and_through_mud(terrain):
+    """Round a wall with one gap ways are up to 2½ times as long as the diagonal."""
+    places, speeds = state(waypoint(terrain, 400, 3, (0.1, 2.0), (0.0, 60.0)), [0.0, 100.0, 3000.0])
+    measures = [speeds, speeds > 1e-6, places[:, :, 0] > 55, (places[:, :, 1] > 50), (places[:, :, 1] - 50) ** 2]
+    for measure in measures:
+        begin, soon, late = np.asarray(measure, dtype=float)
+        error = np.sqrt((begin.var() + late.var()) / len(begin))
+        assert abs(begin.mean() - late.mean()) < 4 * error
+        assert abs(begin.mean() - soon.mean()) < 4 * error
+
+
+def test_one_speed_and_no_pause():
+    _, speeds = state(waypoint(count=50, speeds=(2.0, 2.0), pauses=(0.0, 0.0)), [0.0, 500.0])
+    assert np.median(speeds) == pytest.approx(2.0)
+    assert (speeds <= 2.0 + 1e-6).all()
+
+
+def test_roads_begin_as_they_go_on():
+    terrain = Terrain((300.0, 200.0), [Obstacle(shapely.box(110, 40, 190, 160))])
+    network = RoadNetwork(terrain, grid_lines(terrain.size_m, (50.0, 50.0)))
+    movement = Roads(terrain, 800, Streams(2).draw("mobility"), network, (1.0, 10.0), (0.0, 30.0))
+    places, speeds = state(movement, [0.0, 2000.0])
+    moving = speeds[0] > 1e-6
+    assert within(speeds[0][moving], 9 / np.log(10))
+    for measure in (speeds, speeds > 1e-6, places[:, :, 0] < 100):
+        begin, late = np.asarray(measure, dtype=float)
+        assert abs(begin.mean() - late.mean()) < 4 * np.sqrt((begin.var() + late.var()) / len(begin))
