@@ -51,7 +51,7 @@ def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
 
 
 def draw_map(run: Run, axes: Axes) -> None:
-    """Terrain, the way the vehicle drove, where clients were at the end, and where contacts took place."""
+    """Terrain, the way the vehicle drove, where those clients were that were there at the end, and the contacts."""
     terrain = run.scenario["terrain"]
     draw_terrain(terrain, axes)
     vehicle = run.track[run.track["node"] == "vehicle"]
@@ -66,7 +66,7 @@ def draw_map(run: Run, axes: Axes) -> None:
         label="contacts",
         linewidths=0,
     )
-    last = run.track[run.track["node"] == "client"].groupby("id").last()
+    last = run.track[run.track["node"] == "client"].groupby("id").tail(1)  # nan where one is not there: not drawn
     axes.scatter(last["x_m"], last["y_m"], s=14, color=GREEN, zorder=4, label="clients at the end", linewidths=0)
     axes.set(xlim=(0, terrain["size_m"][0]), ylim=(0, terrain["size_m"][1]), xlabel="x (m)", ylabel="y (m)")
     axes.set_aspect("equal")

@@ -22,6 +22,7 @@ IntArray = NDArray[np.int64]
 
 TOUCH_M = 1e-9  # rounding must not decide a touch: this much more than the range is a touch
 SAME_S = 1e-9  # contacts of a pair that adjoin are one
+START, END, X, Y, TO_X, TO_Y = range(6)  # columns of a table of legs
 ENTRY_COST = 3.0  # of a leg in the grid, in units of a pair looked at; sets the length of slices
 
 
@@ -63,9 +64,16 @@ def find_contacts(
     order = np.argsort(legs.start_s, kind="stable")
     # Counted from the corner: coordinates far from 0 would lose digits.
     corner_x, corner_y = min(legs.x.min(), legs.to_x.min()), min(legs.y.min(), legs.to_y.min())
-    node, start, end = legs.node[order], legs.start_s[order], legs.end_s[order]
-    x, y, to_x, to_y = legs.x - corner_x, legs.y - corner_y, legs.to_x - corner_x, legs.to_y - corner_y
-    x, y, to_x, to_y = x[order], y[order], to_x[order], to_y[order]
+    columns = [
+        legs.start_s,
+        legs.end_s,
+        legs.x - corner_x,
+        legs.y - corner_y,
+        legs.to_x - corner_x,
+        legs.to_y - corner_y,
+    ]
+    node, table = legs.node[order], np.stack(columns, axis=1)[order]
+    start, end = table[:, START].copy(), table[:, END].copy()
     begin_s, end_s = float(start[0]), float(end.max())
     slice_s, cell_m = _sizes(legs, range_m, begin_s, end_s)
     slices = max(1, math.ceil((end_s - begin_s) / slice_s))
@@ -78,9 +86,7 @@ def find_contacts(
         active = np.concatenate([active[end[active] >= low], np.arange(following, later)])
         following = later
         while True:
-            count = _search(
-                active, node, start, end, x, y, to_x, to_y, range_m, cell_m, low, high, *found.room()
-            )  # fmt: skip
+            count = _search(active, node, table, range_m, cell_m, low, high, *found.room())
             if found.take(count):
                 break
         progress((k + 1) / slices)
@@ -151,12 +157,7 @@ def _sizes(legs: Legs, range_m: float, begin_s: float, end_s: float) -> tuple[fl
 def _search(
     active: IntArray,
     node: IntArray,
-    start: FloatArray,
-    end: FloatArray,
-    x: FloatArray,
-    y: FloatArray,
-    to_x: FloatArray,
-    to_y: FloatArray,
+    legs: FloatArray,
     range_m: float,
     cell_m: float,
     low: float,
@@ -171,15 +172,14 @@ def _search(
     margin = 0.5 * range_m + 1e-6
     entries = 0
     for i in range(m):
-        leg = active[i]
-        seconds = end[leg] - start[leg]
+        start, end, x, y, to_x, to_y = _leg(legs, active[i])
+        seconds = end - start
         from_share, to_share = 0.0, 1.0
         if seconds > 0:
-            from_share = max(0.0, (low - start[leg]) / seconds)
-            to_share = min(1.0, (high - start[leg]) / seconds)
-        way_x, way_y = to_x[leg] - x[leg], to_y[leg] - y[leg]
-        x1, x2 = x[leg] + from_share * way_x, x[leg] + to_share * way_x
-        y1, y2 = y[leg] + from_share * way_y, y[leg] + to_share * way_y
+            from_share = max(0.0, (low - start) / seconds)
+            to_share = min(1.0, (high - start) / seconds)
+        x1, x2 = x + from_share * (to_x - x), x + to_share * (to_x - x)
+        y1, y2 = y + from_share * (to_y - y), y + to_share * (to_y - y)
         box[i, 0], box[i, 1] = min(x1, x2) - margin, min(y1, y2) - margin
         box[i, 2], box[i, 3] = max(x1, x2) + margin, max(y1, y2) + margin
         for j in range(4):
@@ -229,7 +229,7 @@ def _search(
                     continue
                 if node[a] > node[b]:
                     a, b = b, a
-                since, until = _within(a, b, start, end, x, y, to_x, to_y, range_m)
+                since, until = _within(legs, a, b, range_m)
                 if low <= since < high:  # not if it is nan
                     if count < len(pairs):
                         pairs[count, 0], pairs[count, 1] = node[a], node[b]
@@ -244,27 +244,22 @@ def _bucket(cx: int, cy: int) -> int:
 
 
 @compiled
-def _within(
-    a: int,
-    b: int,
-    start: FloatArray,
-    end: FloatArray,
-    x: FloatArray,
-    y: FloatArray,
-    to_x: FloatArray,
-    to_y: FloatArray,
-    range_m: float,
-) -> tuple[float, float]:
+def _leg(legs: FloatArray, k: int) -> tuple[float, float, float, float, float, float]:
+    return legs[k, START], legs[k, END], legs[k, X], legs[k, Y], legs[k, TO_X], legs[k, TO_Y]
+
+
+@compiled
+def _within(legs: FloatArray, a: int, b: int, range_m: float) -> tuple[float, float]:
     """The times between which legs a and b are within range; (nan, nan) if never.
 
     |g + v·τ| ≤ R, where g is the gap as both are under way: nearest at τ* = −g·v/v², then h = |g × v|/|v| apart, and
     within R for ±√(R² − h²)/|v| about τ*.
     """
-    low, high = max(start[a], start[b]), min(end[a], end[b])
+    low, high = max(legs[a, START], legs[b, START]), min(legs[a, END], legs[b, END])
     if low > high:
         return np.nan, np.nan
-    ax, ay, avx, avy = _under_way(a, low, start, end, x, y, to_x, to_y)
-    bx, by, bvx, bvy = _under_way(b, low, start, end, x, y, to_x, to_y)
+    ax, ay, avx, avy = _under_way(legs, a, low)
+    bx, by, bvx, bvy = _under_way(legs, b, low)
     gx, gy, vx, vy = bx - ax, by - ay, bvx - avx, bvy - avy
     span = high - low
     reach = range_m + TOUCH_M
@@ -288,24 +283,16 @@ def _within(
 
 
 @compiled
-def _under_way(
-    leg: int,
-    t: float,
-    start: FloatArray,
-    end: FloatArray,
-    x: FloatArray,
-    y: FloatArray,
-    to_x: FloatArray,
-    to_y: FloatArray,
-) -> tuple[float, float, float, float]:
+def _under_way(legs: FloatArray, k: int, t: float) -> tuple[float, float, float, float]:
     """Place and velocity at time t of a leg."""
-    seconds = end[leg] - start[leg]
+    start, end, x, y, to_x, to_y = _leg(legs, k)
+    seconds = end - start
     if seconds <= 0:
-        return x[leg], y[leg], 0.0, 0.0
-    vx, vy = (to_x[leg] - x[leg]) / seconds, (to_y[leg] - y[leg]) / seconds
-    if t >= end[leg]:
-        return to_x[leg], to_y[leg], vx, vy
-    return x[leg] + vx * (t - start[leg]), y[leg] + vy * (t - start[leg]), vx, vy
+        return x, y, 0.0, 0.0
+    vx, vy = (to_x - x) / seconds, (to_y - y) / seconds
+    if t >= end:
+        return to_x, to_y, vx, vy
+    return x + vx * (t - start), y + vy * (t - start), vx, vy
 
 
 def _merged(found: _Found, n: int) -> Contacts:

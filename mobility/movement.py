@@ -14,6 +14,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+NOWHERE_X_M = -1e8  # whoever is not there at all waits at or west of here, out of everyone's reach
+
 # draw(ids [m], counters [m], k) -> uniform numbers [m,k] that depend on (id, counter) alone, so that movement
 # does not depend on the order in which it is asked for.
 Draw = Callable[[IntArray, IntArray, int], FloatArray]
@@ -53,6 +55,10 @@ class Movement:
         """Places [n,2] at time 0."""
         raise NotImplementedError
 
+    def first_places(self) -> FloatArray | None:
+        """Where everyone [n,2] is when first there; None: where they start."""
+        return None
+
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         """What follows the last waypoints (t [m], xy [m,2]) of these clients: at least one waypoint each.
 
@@ -71,6 +77,12 @@ class Movement:
     def after_visit(self, visit: int) -> FloatArray | None:
         """New places [n,2] if everyone is placed anew after this visit, else None. For still models only."""
         return None
+
+
+def somewhere(xy: FloatArray) -> BoolArray:
+    """Which places [m,2] are places at all, not those of clients that are not there."""
+    found: BoolArray = xy[:, 0] > NOWHERE_X_M
+    return found
 
 
 def random_places(terrain: Terrain, draw: Draw, ids: IntArray, counters: IntArray) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mobility.movement import BoolArray, Draw, FloatArray, IntArray
+from mobility.movement import BoolArray, Draw, FloatArray, IntArray, somewhere
 from mobility.trajectory import Trajectories
 
 
@@ -80,8 +80,10 @@ class Places:
         return self._true.within(place, radius_m)
 
     def known(self, clients: IntArray) -> FloatArray:
-        """Reported places [m,2] of some clients."""
-        return self._reported.xy[clients] + self._errors(clients)
+        """Reported places [m,2] of some clients; whoever has only just come reports at once."""
+        reported = self._reported.xy[clients]
+        reported = np.where(somewhere(reported)[:, None], reported, self._true.xy[clients])
+        return reported + self._errors(clients)
 
     def known_within(self, place: FloatArray, radius_m: float) -> IntArray:
         """Clients whose reported places lie within a radius of a place."""

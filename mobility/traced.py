@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from mobility.formats import read_trace
-from mobility.movement import BoolArray, Draw, FloatArray, IntArray, Movement, Waypoints
+from mobility.movement import NOWHERE_X_M, BoolArray, Draw, FloatArray, IntArray, Movement, Waypoints
 from mobility.terrain import Terrain
 from mobility.traces import Trace, TraceError
 
-AWAY_M = 1e8  # how far west of the terrain those who are not there wait, and how far from each other
 AT_ONCE = 16  # waypoints given out at a time
 
 
@@ -41,15 +42,20 @@ class Traced(Movement):
                 f"{path}: leaves the terrain of {terrain.size_m[0]:g} × {terrain.size_m[1]:g} m: it goes from "
                 f"({low_x:.1f}, {low_y:.1f}) to ({high_x:.1f}, {high_y:.1f}); see terrain.size_m and shift_m"
             )
-        away = -AWAY_M * (1 + np.arange(count))
+        away = NOWHERE_X_M * (1 + np.arange(count))  # far from each other too
         ways = [_way(trace, i, away[i], shift_m) for i in range(count)]
         self._first = np.concatenate([[0], np.cumsum([len(way) for way in ways])])
         self._t, self._xy = np.concatenate(ways)[:, 0], np.concatenate(ways)[:, 1:]
         self._next = self._first[:-1] + [np.searchsorted(way[:, 0], 0.0, side="right") for way in ways]
         self._stay_of, self._comes_s, self._goes_s = _stays(trace, count)
+        first = [int(np.argmax(~np.isnan(trace.x[a:b]))) + a for a, b in pairwise(trace.first[: count + 1])]
+        self._first_xy = np.stack([trace.x[first], trace.y[first]], axis=1) + shift_m
 
     def start(self) -> FloatArray:
         return self._xy[self._next - 1]
+
+    def first_places(self) -> FloatArray:
+        return self._first_xy
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         left = np.minimum(self._first[client + 1] - self._next[client], AT_ONCE)

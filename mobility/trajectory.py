@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mobility.movement import FloatArray, IntArray, Movement, Waypoints
+from mobility.movement import FloatArray, IntArray, Movement, Waypoints, somewhere
 
 
 class Trajectories:
@@ -33,9 +33,17 @@ class Trajectories:
         self._last = np.zeros(n, dtype=np.int64)
 
     def record(self, log: Callable[[Waypoints], None]) -> None:
-        """From time 0 on give `log` every waypoint as it is passed: a complete trace of the movement."""
-        self._log = log
-        log(Waypoints(np.arange(len(self)), np.zeros(len(self)), self._from.copy()))
+        """From time 0 on give `log` every waypoint as it is passed: a complete trace of the movement.
+
+        A waypoint without a place (nan) says that its client is not there from then on until its next place.
+        """
+
+        def told(waypoints: Waypoints) -> None:
+            xy = np.where(somewhere(waypoints.xy)[:, None], waypoints.xy, np.nan)
+            log(Waypoints(waypoints.client, waypoints.t, xy))
+
+        self._log = told
+        told(Waypoints(np.arange(len(self)), np.zeros(len(self)), self._from))
 
     def __len__(self) -> int:
         return len(self._from)

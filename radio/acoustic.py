@@ -9,16 +9,16 @@ from radio.physical import Mode, PhysicalRadio
 from radio.propagation import Shadowing, UnderWater
 
 SOUND_MPS = 1500.0
-# Data rates of the WHOI Micro-Modem's PSK modes (Freitag et al., OCEANS 2005), b/s.
+# The WHOI Micro-Modem's PSK modes (Freitag et al., OCEANS 2005): data rates in b/s, and frames in a packet, which are
+# acknowledged together, with their bytes.
 RATE_BPS = {"psk1": 250.0, "psk2": 500.0, "psk3": 1200.0, "psk5": 5300.0}
-# QPSK: bit error rate Q(√(2·Eb/N0)); what its codes gain is set against what echoes cost. 95 % of the frames are
-# lost at this Eb/N0.
+FRAMES = {"psk1": (3, 64), "psk2": (3, 64), "psk3": (2, 256), "psk5": (8, 256)}
+# QPSK: bit error rate Q(√(2·Eb/N0)); what its codes gain is set against what echoes cost. 95 % of the frames of 256
+# bytes are lost at this Eb/N0.
 MIN_EB_N0_DB = 6.45
-FRAME_BYTES = 256
-FRAMES = 8  # in a packet, acknowledged together
-ANSWER_BYTES = 9
-PREAMBLE_S = 0.2  # to find and train on a packet
-TURNAROUND_S = 0.1  # from receiving to sending
+ANSWER_BYTES = 9  # assumed
+PREAMBLE_S = 0.3  # the Micro-Modem's probe and silence before a packet
+TURNAROUND_S = 0.1  # from receiving to sending; assumed
 
 
 def noise_db_per_hz(frequency_khz: float, shipping: float = 0.5, wind_mps: float = 5.0) -> float:
@@ -36,7 +36,7 @@ def noise_db_per_hz(frequency_khz: float, shipping: float = 0.5, wind_mps: float
 
 
 class Acoustic(PhysicalRadio):
-    """Packets of eight frames, answered after the way there and back; frames that were lost are sent again.
+    """Packets of frames, answered after the way there and back; frames that were lost are sent again.
 
     Levels are in dB re 1 µPa, the source's at 1 m.
     """
@@ -73,9 +73,9 @@ class Acoustic(PhysicalRadio):
         from scipy.special import ndtr
 
         bit_error_rate = ndtr(-np.sqrt(2 * 10 ** (snr_db / 10) * self._bandwidth_hz / mode.phy_bps))
-        return -np.expm1(8 * FRAME_BYTES * np.log1p(-bit_error_rate))
+        return -np.expm1(8 * FRAMES[mode.name][1] * np.log1p(-bit_error_rate))
 
     def mode_goodput_bps(self, mode: Mode, per: FloatArray, distance_m: FloatArray) -> FloatArray:
-        sent_bits = 8 * FRAMES * FRAME_BYTES
+        sent_bits = 8 * FRAMES[mode.name][0] * FRAMES[mode.name][1]
         there_and_back_s = 2 * (PREAMBLE_S + TURNAROUND_S + distance_m / SOUND_MPS)
         return sent_bits * (1 - per) / ((sent_bits + 8 * ANSWER_BYTES) / mode.phy_bps + there_and_back_s)

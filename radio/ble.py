@@ -8,7 +8,7 @@ from radio.link import FloatArray
 from radio.physical import Mode, PhysicalRadio
 from radio.propagation import LogDistance, Propagation, Shadowing
 
-# Sensitivity in dBm at a bit error rate of 0.1 % (nRF52840 product specification, radio: electrical specification).
+# Typical sensitivity in dBm at a bit error rate of 0.1 %, as of the nRF52840 (product specification, 2.4 GHz radio).
 SENSITIVITY_DBM = {"2M": -92.0, "1M": -95.0, "coded_s2": -99.0, "coded_s8": -103.0}
 RATE_BPS = {"2M": 2e6, "1M": 1e6, "coded_s2": 500e3, "coded_s8": 125e3}
 SENSITIVITY_BER = 1e-3

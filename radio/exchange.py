@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,12 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-# What a client goes through, in this order; DOWN and UP are counted in bits, the others in seconds.
-SETUP, DOWN, COMPUTE, UP, ARRIVE, DONE = range(6)
+# What a client goes through, in this order; DOWN and UP are counted in bits, the others in seconds. The last byte is on
+# its way to the client in LAND and to the vehicle in ARRIVE.
+SETUP, DOWN, LAND, COMPUTE, UP, ARRIVE, DONE = range(7)
+
+# delay(t): how long after it was sent at time t a byte to or from a client can be used, s.
+Delay = Callable[[float], float]
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,11 @@ def run_exchange(
     load: Load,
     start_s: float,
     setup_s: float,
-    latency_s: float | FloatArray,
+    delays: Sequence[Delay],
     duty_cycle: float = 1.0,
 ) -> Outcome:
     """Play an exchange to its end, from one moment at which anything changes to the next.
 
-    `latency_s` is from the last byte sent to the last byte usable, one for all or each client's own [m].
     Transfers under way at the same time get equal shares of the channel's time, and no sender more than its duty
     cycle; a broadcast is one transfer at the rate of its slowest listener. A client whose link breaks before its
     last byte arrived is lost at once.
@@ -77,19 +80,19 @@ def run_exchange(
     left = np.zeros((m, DONE + 1))  # what remains of each step
     left[:, SETUP] = setup_s
     left[:, DOWN] = 8.0 * load.bytes_down
-    left[:, COMPUTE] = load.compute_s + latency_s * (load.bytes_down > 0)
+    left[:, COMPUTE] = load.compute_s
     left[:, UP] = 8.0 * load.bytes_up
-    left[:, ARRIVE] = latency_s * (load.bytes_up > 0)
     asked = left.copy()
     step = np.zeros(m, dtype=np.int64)
-    lost = np.zeros(m, dtype=bool)
     rate, until = np.zeros(m), np.zeros(m)  # of the link's present stretch
-    now, airtime_s, air_bits_down = start_s, 0.0, 0.0
+    now, airtime_s = start_s, 0.0
     for i in everyone:
         rate[i], until[i] = _stretch_after(links[i], now)
-    lost |= rate == 0
+    lost = rate == 0
     while True:
-        while (finished := (step < DONE) & (left[everyone, step] <= 0)).any():
+        while (finished := (step < DONE) & ~lost & (left[everyone, step] <= 0)).any():
+            for i in np.flatnonzero(finished & (asked[everyone, step] > 0) & ((step == DOWN) | (step == UP))):
+                left[i, step[i] + 1] = delays[int(i)](now)
             step[finished] += 1
         busy = (step < DONE) & ~lost
         for i in np.flatnonzero(busy & (until <= now)):
@@ -101,29 +104,27 @@ def run_exchange(
         down, up = busy & (step == DOWN), busy & (step == UP)
         one_for_all = load.broadcast and bool(down.any())
         ups, downs = int(up.sum()), 1 if one_for_all else int(down.sum())
-        # Of how many equal slots each transfer has one; the vehicle's downs are all its own to send.
-        up_slots = max(ups + downs, 1 / duty_cycle)
-        down_slots = max(ups + downs, max(downs, 1) / duty_cycle)
+        # Shares of the channel's time: the vehicle's downs are all its own to send; what it leaves the clients take.
+        down_share = min(1 / max(ups + downs, 1), duty_cycle / max(downs, 1))
+        up_share = min((1 - downs * down_share) / max(ups, 1), duty_cycle)
         speed = np.ones(m)  # how fast the present step shrinks; seconds pass one per second
-        speed[up] = rate[up] / up_slots
-        speed[down] = (rate[down].min() if one_for_all else rate[down]) / down_slots
+        speed[up] = rate[up] * up_share
+        speed[down] = (rate[down].min() if one_for_all else rate[down]) * down_share
         finish = now + left[everyone, step] / speed
         following = min(finish[busy].min(), until[busy].min())
-        progress = speed * (following - now)
-        progress = np.where(finish <= following, left[everyone, step], progress)
+        progress = np.where(finish <= following, left[everyone, step], speed * (following - now))
         left[busy, step[busy]] -= progress[busy]
-        air_bits_down += progress[down].max(initial=0.0) if one_for_all else progress[down].sum()
-        busy_share = (ups * down_slots + downs * up_slots) / (up_slots * down_slots)
-        airtime_s += busy_share * (following - now)
+        airtime_s += (ups * up_share + downs * down_share) * (following - now)
         now = float(following)
     moved = np.floor((asked - np.maximum(left, 0.0)) / 8 + 1e-6).astype(np.int64)
+    received, sent = moved[:, DOWN], moved[:, UP]
     return Outcome(
         end_s=now,
-        delivered=(step == DONE) & ~lost,
-        bytes_down=moved[:, DOWN],
-        bytes_up=moved[:, UP],
-        air_bytes_down=int(air_bits_down / 8 + 1e-6),
-        air_bytes_up=int(moved[:, UP].sum()),
+        delivered=step == DONE,
+        bytes_down=received,
+        bytes_up=sent,
+        air_bytes_down=int(received.max(initial=0) if load.broadcast else received.sum()),
+        air_bytes_up=int(sent.sum()),
         airtime_s=airtime_s,
         compute_s=float(load.compute_s[step >= COMPUTE].max(initial=0.0)),
     )

@@ -126,11 +126,17 @@ def link_over_time(
     while True:
         horizon = t + LOOK_AHEAD_S
         times, places = trajectories.path(client, horizon)
-        for cut in np.append(times[(times > t) & (times < horizon)], horizon):
+        for cut in np.unique(np.append(times[(times > t) & (times < horizon)], horizon)):  # a jump has its time twice
             here = place_at(times, places, np.array([t]))[0]
             there = place_at(times, places, np.array([cut]), "left")[0]
             yield from _over_leg(radio, terrain, place, here, there, t, float(cut))
             t = float(cut)
+
+
+def delay_at_s(radio: Radio, trajectories: Trajectories, place: FloatArray, client: int, t: float) -> float:
+    """From a byte's being sent at time t between a fixed place and a client until it can be used."""
+    there = place_at(*trajectories.path(client, t), np.array([t]))
+    return float(radio.delay_s(np.hypot(*(there - place).T))[0])
 
 
 def _over_leg(

@@ -52,6 +52,8 @@ def three_log_distance(
 def thorp_db_per_km(frequency_khz: float) -> float:
     """Absorption in sea water: Thorp's formula, in dB per km with f in kHz (Stojanovic, WUWNet 2006)."""
     f2 = frequency_khz**2
+    if frequency_khz < 0.4:
+        return 0.002 + 0.11 * f2 / (1 + f2) + 0.011 * f2
     return 0.11 * f2 / (1 + f2) + 44 * f2 / (4100 + f2) + 2.75e-4 * f2 + 0.003
 
 

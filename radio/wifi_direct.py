@@ -35,15 +35,15 @@ NOISE_FIGURE_DB = 7.0  # ns-3's default for WiFi
 class WifiDirect(PhysicalRadio):
     """The rate follows the SNR up the ladder of 802.11n or ac; below `cutoff_dbm` nothing is heard.
 
-    Without a propagation model of its own the path loss is log-distance with `exponent` and `reference_loss_db`.
+    Without a propagation model of its own the path loss is log-distance, with these numbers if they are given.
     """
 
     def __init__(
         self,
         range_m: float | None = None,
         tx_power_dbm: float = 16.0,
-        exponent: float = 3.0,
-        reference_loss_db: float = 46.6777,
+        exponent: float | None = None,
+        reference_loss_db: float | None = None,
         cutoff_dbm: float = -82.0,
         setup_s: float = 3.0,
         latency_s: float = 0.002,
@@ -56,7 +56,8 @@ class WifiDirect(PhysicalRadio):
             Mode(f"MCS{k}", 1e6 * float(mbps), noise_dbm, float(MIN_SNR_DB[k]))
             for k, mbps in enumerate(PHY_MBPS[standard])
         )
-        path = propagation or LogDistance(exponent, reference_loss_db)
+        given = {"exponent": exponent, "reference_loss_db": reference_loss_db}
+        path = propagation or LogDistance(**{name: value for name, value in given.items() if value is not None})
         super().__init__(modes, path, range_m, tx_power_dbm, shadowing, cutoff_dbm, setup_s, latency_s)
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:

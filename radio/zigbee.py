@@ -28,7 +28,7 @@ MIN_SNR_DB = -1.65  # here 95 % of the frames are lost
 
 
 def bit_error_rate(snr: FloatArray) -> FloatArray:
-    """1/30·Σₖ₌₂¹⁶ (−1)ᵏ·C(16,k)·exp(20·snr·(1/k − 1)), snr as a ratio (IEEE 802.15.4-2006, E.4.1.8)."""
+    """1/30·Σₖ₌₂¹⁶ (−1)ᵏ·C(16,k)·exp(20·snr·(1/k − 1)), snr as a ratio (IEEE 802.15.4-2006, annex E.4.1)."""
     return sum((-1) ** k * comb(16, k) * np.exp(20 * snr * (1 / k - 1)) for k in range(2, 17)) / np.array(30.0)
 
 

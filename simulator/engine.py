@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from learning.algorithm import Contact, Exchange
 from radio.exchange import Load, Outcome, ideal_exchange, run_exchange
-from radio.link import link_over_time, linked
+from radio.link import delay_at_s, link_over_time, linked
 from simulator.learner import build_learner
 from simulator.ledger import Ledger, Visit
 from simulator.runfolder import NoLog
@@ -187,13 +188,11 @@ class Simulation:
         return np.sort(np.append(self._active_draws.choice(others, more, replace=False), target)).astype(np.int64)
 
     def _exchange(self, active: IntArray, exchange: Exchange, here: FloatArray) -> Outcome:
-        world, radio = self.world, self.world.radio
-        links = [
-            link_over_time(radio, world.terrain, world.places.trajectories, here, int(client), self.env.now)
-            for client in active
-        ]
-        delay_s = radio.delay_s(np.hypot(*(world.places.true(active) - here).T))
-        return run_exchange(links, self._load(exchange), self.env.now, radio.setup_s, delay_s, radio.duty_cycle)
+        radio, ways, now = self.world.radio, self.world.places.trajectories, self.env.now
+        clients = active.tolist()
+        links = [link_over_time(radio, self.world.terrain, ways, here, client, now) for client in clients]
+        delays = [partial(delay_at_s, radio, ways, here, client) for client in clients]
+        return run_exchange(links, self._load(exchange), now, radio.setup_s, delays, radio.duty_cycle)
 
     def _load(self, exchange: Exchange) -> Load:
         compute_s = exchange.flops / self.scenario.clients.compute_flops_per_s

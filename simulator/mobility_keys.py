@@ -134,7 +134,7 @@ class TraceMobility(Part):
     kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
     path: str = Field(description="the trace: CSV, Parquet, SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON")
     shift_m: Point = key((0.0, 0.0), "added to all its places, m")
-    origin: Point | None = key(None, "[lon, lat] of (0, 0) in GPX and GeoJSON; by default the south-west corner")
+    origin: Point | None = key(None, "[lon, lat] of (0, 0) where the file has degrees; by default its south-west")
 
 
 Mobility = Annotated[

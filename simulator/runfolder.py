@@ -137,8 +137,8 @@ class RunLog(NoLog):
                 "sim_time_s": times,
                 "node": [node] * len(ids),
                 "id": ids,
-                "x_m": places[:, 0],
-                "y_m": places[:, 1],
+                "x_m": np.ma.masked_invalid(places[:, 0]),  # null where there is no place
+                "y_m": np.ma.masked_invalid(places[:, 1]),
             }
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Tag, field_validator, model_validator
+from pydantic import Field, Tag, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from simulator.keys import (
@@ -179,8 +179,10 @@ class PhysicalRadio(Part):
 class WifiDirectRadio(PhysicalRadio):
     kind: Literal["wifi_direct"] = key("wifi_direct", "802.11n, 20 MHz at 2.4 GHz, or ac, 80 MHz at 5 GHz; one stream")
     tx_power_dbm: float = key(16.0, "transmit power where range_m is not given, dBm")
-    exponent: Positive = key(3.0, "path-loss exponent where propagation is not given")
-    reference_loss_db: float = key(46.6777, "path loss at 1 m where propagation is not given, dB")
+    exponent: Positive | None = key(None, "path-loss exponent, short for propagation.exponent; by default 3")
+    reference_loss_db: float | None = key(
+        None, "path loss at 1 m, short for propagation.reference_loss_db; by default 46.6777, dB"
+    )
     cutoff_dbm: float = key(-82.0, "weakest signal that is heard, dBm")
     setup_s: NotNegative = key(3.0, "forming the group before the first byte of a contact, s")
     latency_s: NotNegative = key(0.002, "from last byte sent to last byte usable, s")
@@ -188,6 +190,16 @@ class WifiDirectRadio(PhysicalRadio):
     propagation: Annotated[Propagation | None, short_for("log_distance")] = key(
         None, "how the signal weakens; by default log_distance"
     )
+
+    @field_validator("propagation")
+    @classmethod
+    def _said_once(cls, value: Any, info: ValidationInfo) -> Any:
+        """A model of its own has its own exponent and loss."""
+        twice = [name for name in ("exponent", "reference_loss_db") if info.data.get(name) is not None]
+        if value is not None and twice:
+            keys = " and ".join(f"radio.{name}" for name in twice)
+            raise PydanticCustomError("said_twice", "has such keys of its own: leave {keys} out", {"keys": keys})
+        return value
 
     @property
     def carrier_mhz(self) -> float:

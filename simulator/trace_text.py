@@ -12,6 +12,9 @@ from mobility.contacts import Contacts
 from mobility.traces import FloatArray, Trace
 from simulator.progress import LINE_EVERY_S, clock
 
+AT_THE_CORNER_M = 1000.0  # nearer than this nothing is far from (0, 0)
+LEAST_M = 1.0  # across: of a trace that is smaller one doubts that it is in metres
+
 
 def trace_text(trace: Trace, name: str) -> str:
     """Bounds, duration, nodes and speeds."""
@@ -47,8 +50,10 @@ def warnings_about(trace: Trace, name: str) -> list[str]:
         found.append(f"{name} breaks off: what comes after is not known")
     if min(low_x, low_y) < 0:
         found.append("part of it lies west or south of (0, 0), off any terrain: shift it")
-    elif low_x > high_x - low_x or low_y > high_y - low_y:
+    elif low_x > max(high_x - low_x, AT_THE_CORNER_M) or low_y > max(high_y - low_y, AT_THE_CORNER_M):
         found.append(f"it lies far from (0, 0), from ({low_x:.0f}, {low_y:.0f}) on: shift it to fit a terrain")
+    if trace.legs.speed_mps.any() and max(high_x - low_x, high_y - low_y) < LEAST_M:
+        found.append("it is less than a metre across: if places are degrees, say so with --origin LON,LAT next to them")
     return found
 
 

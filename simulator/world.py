@@ -191,7 +191,9 @@ def _homes(scenario: Scenario, places: Places, streams: Streams) -> Homes:
         return Homes()
     squad = getattr(movement, "squad", None)
     if squad is None:
-        squad = _groups(places.true(np.arange(len(places))), learning.places, streams.generator("places"))
+        first = movement.first_places()
+        first = places.true(np.arange(len(places))) if first is None else first
+        squad = _groups(first, learning.places, streams.generator("places"))
     count = int(squad.max()) + 1
     movers, to = getattr(movement, "regrouped", (np.empty(0, dtype=np.int64),) * 2)
     return Homes(squad, count, movers, to, getattr(movement, "regroup_at_s", None))

@@ -10,6 +10,8 @@ from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mobility.formats.files import open_text, plain_suffix
 from mobility.traces import Trace, TraceError
 
@@ -23,6 +25,7 @@ class Format:
     suffixes: tuple[str, ...]
     samples: bool = False  # holds places at regular times, so a writer must look between waypoints
     degrees: bool = False  # holds longitude and latitude
+    perhaps_degrees: bool = False  # may hold them; is written in metres
     absence: bool = False  # can say that a node is not there
 
     def function(self, does: str) -> Callable[..., Any]:
@@ -34,7 +37,7 @@ class Format:
 FORMATS = (
     Format("CSV", "tables:csv", (".csv",), absence=True),
     Format("Parquet", "tables:parquet", (".parquet",), absence=True),
-    Format("SUMO FCD", "sumo:fcd", (".xml",), samples=True, absence=True),
+    Format("SUMO FCD", "sumo:fcd", (".xml",), samples=True, perhaps_degrees=True, absence=True),
     Format("ns-2 setdest", "ns2:setdest", (".ns_movements", ".tcl", ".ns2")),
     Format("BonnMotion", "bonnmotion:movements", (".movements",)),
     Format("The ONE external movement", "the_one:movement", (".one", ".txt"), samples=True),
@@ -44,24 +47,41 @@ FORMATS = (
 )
 
 Origin = tuple[float, float] | None
+MOST_M, MOST_S = 1e9, 1e11
 
 
 def read_trace(path: str | Path, origin: Origin = None) -> Trace:
     """The trace in a file, which may be compressed (.gz, .xz, .bz2).
 
-    `origin` is the longitude and latitude of (0, 0) for GPX and GeoJSON; by default the south-west corner.
+    `origin` is the longitude and latitude of (0, 0) where the file holds degrees; by default the south-west corner.
     """
     file = Path(path)
     if not file.is_file():
-        raise TraceError(f"{file}: no such file")
+        raise TraceError(f"{file}: is not a file" if file.exists() else f"{file}: no such file")
     by_suffix = None if plain_suffix(file) == ".txt" else format_of(file)
     kind = by_suffix or _sniffed(file)
     read = kind.function("read")
     try:
-        trace: Trace = read(file, origin) if kind.degrees else read(file)
+        trace: Trace = read(file, origin) if kind.degrees or kind.perhaps_degrees else read(file)
     except (OSError, EOFError, LZMAError) as error:  # a damaged archive, say
         raise TraceError(f"{file}: cannot be read: {error}") from None
+    _check(file, trace)
     return trace
+
+
+def _check(path: Path, trace: Trace) -> None:
+    """No trace is without places, or has numbers so large that seconds or metres are lost in them."""
+    if np.isnan(trace.x).all():
+        raise TraceError(f"{path}: holds no place: everyone is gone all the time")
+    for name, values, most, unit in (
+        ("t", trace.t, MOST_S, "s"),
+        ("x", trace.x, MOST_M, "m"),
+        ("y", trace.y, MOST_M, "m"),
+    ):
+        k = int(np.nanargmax(np.abs(values)))
+        if abs(values[k]) > most:
+            node = trace.names[trace.node[k]]
+            raise TraceError(f"{path}: {name} of node {node} must be within ±{most:g} {unit}: {values[k]:g}")
 
 
 def writer(path: str | Path, step_s: float = 1.0, origin: Origin = None) -> tuple[Format, Callable[[Trace], None]]:

@@ -8,10 +8,19 @@ import lzma
 import math
 from pathlib import Path
 from typing import IO, Any
+from xml.parsers import expat
 
 from mobility.traces import TraceError
 
 PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+CUT_OFF = {
+    expat.errors.codes[error]
+    for error in (
+        expat.errors.XML_ERROR_NO_ELEMENTS,
+        expat.errors.XML_ERROR_UNCLOSED_TOKEN,
+        expat.errors.XML_ERROR_PARTIAL_CHAR,
+    )
+}
 
 
 def open_binary(path: Path, mode: str = "rb") -> IO[bytes]:
@@ -44,6 +53,12 @@ def number(path: Path, line: int, name: str, text: str) -> float:
     if not math.isfinite(value):
         raise wrong(path, line, f"{name} must be a finite number", text)
     return value
+
+
+def xml_error(path: Path, error: expat.ExpatError) -> TraceError:
+    """What is wrong in a file that is no XML, or not all of one."""
+    what = "breaks off, or is empty" if error.code in CUT_OFF else f"is not XML: {expat.ErrorString(error.code)}"
+    return TraceError(f"{path}, line {error.lineno}: {what}")
 
 
 def wrong(path: Path, line: int, message: str, given: object) -> TraceError:

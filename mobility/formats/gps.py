@@ -16,12 +16,9 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from mobility.formats.files import number, open_binary, open_text, wrong
+from mobility.formats.degrees import Origin, scales
+from mobility.formats.files import number, open_binary, open_text, wrong, xml_error
 from mobility.traces import Rows, Trace, TraceError
-
-METRES_PER_DEGREE = 6_371_008.8 * math.pi / 180  # along a meridian of the mean Earth
-
-Origin = tuple[float, float]
 
 
 def read_gpx(path: Path, origin: Origin | None) -> Trace:
@@ -36,7 +33,7 @@ def read_gpx(path: Path, origin: Origin | None) -> Trace:
         try:
             parser.ParseFile(file)
         except expat.ExpatError as error:
-            raise TraceError(f"{path}, line {error.lineno}: is not XML: {expat.ErrorString(error.code)}") from None
+            raise xml_error(path, error) from None
     return _in_metres(path, reader.rows, origin)
 
 
@@ -151,19 +148,18 @@ def _in_metres(path: Path, degrees: _Degrees, origin: Origin | None) -> Trace:
         raise TraceError(f"{path}: holds no track with times")
     begin_s, west, south = (min(column) for column in zip(*points, strict=True))
     lon0, lat0 = origin or (west, south)
-    east, north = _scales(lat0)
+    east, north = scales(lat0)
     rows = Rows()
     for name, segments in degrees.nodes.items():
+        for t, lon, lat in (point for segment in segments for point in segment):
+            if not (abs(lon) <= 180 and abs(lat) <= 90 and math.isfinite(t)):
+                message = "needs a time, a longitude within ±180 and a latitude within ±90"
+                raise TraceError(f"{path}: each point of {name} {message}: {t:g}, {lon:g}, {lat:g}")
         for segment in sorted(segments):
             for t, lon, lat in segment:
                 rows.add(name, t - begin_s, (lon - lon0) * east, (lat - lat0) * north)
             rows.gone(name, segment[-1][0] - begin_s)
     return rows.trace()
-
-
-def _scales(lat0: float) -> Origin:
-    """Metres per degree of longitude and of latitude near a latitude."""
-    return METRES_PER_DEGREE * math.cos(math.radians(lat0)), METRES_PER_DEGREE
 
 
 def _seconds(given: Any) -> float:
@@ -180,7 +176,7 @@ def _iso(t: float) -> str:
 
 def _stays(trace: Trace, origin: Origin) -> list[list[list[tuple[float, float, float]]]]:
     """For each node the segments (t, longitude, latitude) over which it is there."""
-    east, north = _scales(origin[1])
+    east, north = scales(origin[1])
     nodes: list[list[list[tuple[float, float, float]]]] = []
     for i in range(len(trace)):
         rows = slice(trace.first[i], trace.first[i + 1])

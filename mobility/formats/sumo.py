@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,32 +12,51 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from mobility.formats.files import number, open_binary, wrong
+from mobility.formats.degrees import Origin, in_metres
+from mobility.formats.files import CUT_OFF, number, open_binary, wrong, xml_error
 from mobility.traces import Rows, Trace, TraceError, samples
 
 MOVING = ("vehicle", "person", "container")
-UNFINISHED = expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS]
+GEO = re.compile(r"""<fcd-output\.geo\s+value\s*=\s*["'](true|1|yes|on)["']""", re.IGNORECASE)
+NEAR_DEGREES = 5.0  # a trace as near as this to its origin in both is in degrees, not some steps in metres
+STEPS_COMPARED = 1000
 
 
-def read_fcd(path: Path) -> Trace:
+def read_fcd(path: Path, origin: Origin | None = None) -> Trace:
     """Nodes are there from the first step that lists them to the last; a step without them in between is a gap.
 
-    The file is read as a stream. One that breaks off, as while SUMO still writes it, counts up to there.
+    The file is read as a stream. One that breaks off, as while SUMO still writes it, counts up to there. Places are
+    longitudes and latitudes, with (0, 0) at the `origin`, if SUMO's own heading says so (fcd-output.geo), if nodes
+    would have to be a thousand times slower than they say, or if all lie next to the origin given; else metres.
     """
     reader = _Reader(path)
     unfinished = False
     parser = expat.ParserCreate()
     parser.StartElementHandler = reader.start
     parser.EndElementHandler = reader.end
+    parser.CommentHandler = reader.comment
     reader.parser = parser
     with open_binary(path) as file:
         try:
             parser.ParseFile(file)
         except expat.ExpatError as error:
-            if error.code != UNFINISHED or not len(reader.rows):
-                raise TraceError(f"{path}, line {error.lineno}: is not XML: {expat.ErrorString(error.code)}") from None
+            if error.code not in CUT_OFF or not len(reader.rows):
+                raise xml_error(path, error) from None
             unfinished = True
-    return replace(reader.trace(), unfinished=unfinished)
+    trace = replace(reader.trace(), unfinished=unfinished)
+    return in_metres(trace, origin) if reader.says_degrees or _in_degrees(trace, reader, origin) else trace
+
+
+def _in_degrees(trace: Trace, reader: _Reader, origin: Origin | None) -> bool:
+    """Whether places can only be longitudes and latitudes."""
+    low_x, low_y, high_x, high_y = trace.bounds
+    if max(-low_x, high_x) > 180 or max(-low_y, high_y) > 90:
+        return False
+    if reader.told_m > max(1000 * reader.moved, 10.0):
+        return True
+    return origin is not None and all(
+        abs(bound - o) < NEAR_DEGREES for bound, o in zip(trace.bounds, origin * 2, strict=True)
+    )
 
 
 class _Reader:
@@ -45,6 +66,9 @@ class _Reader:
         self._path = path
         self._step, self._t, self._is_open = -1, -np.inf, False
         self._seen: dict[str, tuple[int, float]] = {}  # the last step and time of each node
+        self.says_degrees = False
+        self.told_m, self.moved = 0.0, 0.0  # how far nodes went by their speeds, and by their places
+        self._compared, self._places = 0, dict[str, tuple[float, float]]()
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "timestep":
@@ -61,8 +85,23 @@ class _Reader:
             step, t = self._seen.get(node, (self._step, 0.0))
             if step < self._step - 1:
                 self.rows.gone(node, t)
-            self.rows.add(node, self._t, self._number(attributes, "x"), self._number(attributes, "y"))
+            x, y = self._number(attributes, "x"), self._number(attributes, "y")
+            self.rows.add(node, self._t, x, y)
+            if self._compared < STEPS_COMPARED:
+                self._compare(node, self._t - t, x, y, attributes)
             self._seen[node] = self._step, self._t
+
+    def comment(self, text: str) -> None:
+        """SUMO puts its configuration before the data."""
+        self.says_degrees |= GEO.search(text) is not None
+
+    def _compare(self, node: str, seconds: float, x: float, y: float, attributes: dict[str, str]) -> None:
+        """Add a node's step to what it tells of its speed and to what its places tell."""
+        if node in self._places and "speed" in attributes:
+            self.told_m += self._number(attributes, "speed") * seconds
+            self.moved += math.dist(self._places[node], (x, y))
+            self._compared += 1
+        self._places[node] = x, y
 
     def end(self, tag: str) -> None:
         if tag == "timestep":

@@ -30,12 +30,13 @@ def read_csv(path: Path) -> Trace:
     options = pc.ConvertOptions(
         column_types=types, include_columns=list(COLUMNS), null_values=[""], strings_can_be_null=True
     )
+    heading = _heading(path)
     with open_binary(path) as file:
         try:
             return _gathered(pc.open_csv(file, convert_options=options))
         except (pa.ArrowInvalid, KeyError, TraceError) as error:
             reason = str(error)
-    _find_bad_line(path)
+    _find_bad_line(path, heading)
     raise TraceError(f"{path}: {reason}")
 
 
@@ -58,7 +59,12 @@ def _typed(batch: Any) -> Any:
     import pyarrow as pa
 
     node = batch.column("node").cast(pa.string()).dictionary_encode()
-    numbers = [batch.column(name).cast(pa.float64()) for name in COLUMNS[1:]]
+    numbers = []
+    for name in COLUMNS[1:]:
+        try:
+            numbers.append(batch.column(name).cast(pa.float64()))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise TraceError(f"column {name} must hold numbers, not {batch.column(name).type}") from None
     return pa.RecordBatch.from_arrays([node, *numbers], names=list(COLUMNS))
 
 
@@ -130,19 +136,38 @@ def _numbers(column: Any) -> FloatArray:
     return np.where(_given(column), values, np.nan) if column.null_count else values
 
 
-def _find_bad_line(path: Path) -> None:
+def _heading(path: Path) -> list[str]:
+    """The names of a CSV file's columns."""
+    with open_text(path) as file:
+        heading = next(csv.reader(file), [])
+    for name in COLUMNS:
+        if heading.count(name) != 1:
+            found = "is there twice" if name in heading else f"is not among them{_why(heading)}"
+            raise wrong(path, 1, f"must name the columns node, t, x and y; {name} {found}", heading or "nothing")
+    return heading
+
+
+def _why(heading: list[str]) -> str:
+    """What may be the reason that a column is not found."""
+    line = ",".join(heading)
+    if any(other in line for other in ";\t"):
+        return " (columns must be separated by commas, and numbers have decimal points)"
+    plain = {name.strip().lower() for name in heading}
+    return " (names must be in small letters, without spaces)" if set(COLUMNS) <= plain else ""
+
+
+def _find_bad_line(path: Path, heading: list[str]) -> None:
     """Go through a CSV file that could not be read, and say where it is wrong."""
     with open_text(path) as file:
         lines = csv.reader(file)
-        heading = next(lines, [])
-        missing = [name for name in COLUMNS if name not in heading]
-        if missing:
-            raise wrong(path, 1, f"must name the columns node, t, x and y; {missing[0]} is not among them", heading)
+        next(lines)
         for row in lines:
             if not row:
                 continue
             if len(row) != len(heading):
                 raise wrong(path, lines.line_num, f"must have {len(heading)} values", row)
+            if any("\ufffd" in value for value in row):
+                raise wrong(path, lines.line_num, "is not UTF-8", row)
             values = dict(zip(heading, row, strict=True))
             if not values["node"]:
                 raise wrong(path, lines.line_num, "names no node", row)

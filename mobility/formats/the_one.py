@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,30 +12,40 @@ from mobility.formats.files import PACKED, number, open_binary, open_text, wrong
 from mobility.formats.ns2 import clip
 from mobility.traces import Rows, Trace, TraceError, samples
 
+Line = tuple[int, list[str]]  # its number in the file, and its fields
+
 
 def read_movement(path: Path) -> Trace:
     """A heading `minT maxT minX maxX minY maxY`, then rows `time id x y`."""
     rows = Rows()
-    end_s = None
+    (_, end_s, *_), lines = _heading_and_rows(path, "minT maxT minX maxX minY maxY", (6, 8))
+    for line, fields in lines:
+        if len(fields) not in (4, 5):
+            raise wrong(path, line, "must be time id x y", " ".join(fields))
+        t, x, y = (number(path, line, name, value) for name, value in zip("txy", fields[:1] + fields[2:4], strict=True))
+        rows.add(fields[1], t, x, y)
+    if not len(rows):
+        raise TraceError(f"{path}: holds no rows")
+    return rows.trace(end_s)
+
+
+def _heading_and_rows(path: Path, names: str, widths: tuple[int, ...]) -> tuple[list[float], Iterator[Line]]:
+    """The numbers of the heading, and what follows: each row's line in the file and its fields."""
+    lines = _rows(path)
+    line, heading = next(lines, (0, []))
+    if not heading:
+        raise TraceError(f"{path}: holds no rows")
+    if len(heading) not in widths:
+        raise wrong(path, line, f"must be a heading {names}", " ".join(heading))
+    return [number(path, line, "the heading", value) for value in heading], lines
+
+
+def _rows(path: Path) -> Iterator[Line]:
     with open_text(path) as file:
         for line, text in enumerate(file, 1):
             fields = text.split()
-            if not fields or text.startswith("#"):
-                continue
-            if end_s is None:
-                if len(fields) not in (6, 8):
-                    raise wrong(path, line, "must be a heading minT maxT minX maxX minY maxY", text)
-                end_s = [number(path, line, "the heading", value) for value in fields][1]
-                continue
-            if len(fields) not in (4, 5):
-                raise wrong(path, line, "must be time id x y", text)
-            t, x, y = (
-                number(path, line, name, value) for name, value in zip("txy", fields[:1] + fields[2:4], strict=True)
-            )
-            rows.add(fields[1], t, x, y)
-    if end_s is None or not len(rows):
-        raise TraceError(f"{path}: holds no rows")
-    return rows.trace(end_s)
+            if fields and not text.startswith("#"):
+                yield line, fields
 
 
 def write_movement(path: Path, trace: Trace, step_s: float) -> None:
@@ -55,29 +66,20 @@ def read_paths(path: Path) -> Trace:
     when nodes are there.
     """
     ways: dict[str, list[tuple[float, float, float]]] = {}
-    end_s = None
-    with open_text(path) as file:
-        for line, text in enumerate(file, 1):
-            fields = text.split()
-            if not fields or text.startswith("#"):
-                continue
-            if end_s is None:
-                if len(fields) != 7:
-                    raise wrong(path, line, "must be a heading maxID minT maxT minX maxX minY maxY", text)
-                end_s = [number(path, line, "the heading", value) for value in fields][2]
-                continue
-            way = ways.setdefault(fields[0], [])
-            for k, field in enumerate(fields[1:]):
-                values = field.split(",")
-                if len(values) != 3:
-                    raise wrong(path, line, "must be id t,x,y t,x,y …", field)
-                t, x, y = (number(path, line, name, value) for name, value in zip("txy", values, strict=True))
-                if way and t < way[-1][0]:
-                    raise wrong(path, line, "time goes back", field)
-                if k == 0 and way and (x, y) != way[-1][1:]:
-                    way.append((t, *way[-1][1:]))
-                way.append((t, x, y))
-    if end_s is None or not ways:
+    (_, _, end_s, *_), lines = _heading_and_rows(path, "maxID minT maxT minX maxX minY maxY", (7,))
+    for line, (node, *points) in lines:
+        way = ways.setdefault(node, [])
+        for k, point in enumerate(points):
+            values = point.split(",")
+            if len(values) != 3:
+                raise wrong(path, line, "must be id t,x,y t,x,y …", point)
+            t, x, y = (number(path, line, name, value) for name, value in zip("txy", values, strict=True))
+            if way and t < way[-1][0]:
+                raise wrong(path, line, "time goes back", point)
+            if k == 0 and way and (x, y) != way[-1][1:]:
+                way.append((t, *way[-1][1:]))
+            way.append((t, x, y))
+    if not ways:
         raise TraceError(f"{path}: holds no paths")
     rows, active = Rows(), _activity(path)
     for node, way in ways.items():
@@ -95,17 +97,11 @@ def _activity(path: Path) -> dict[str, tuple[float, float]]:
     active: dict[str, tuple[float, float]] = {}
     if not beside.is_file():
         return active
-    with open_text(beside) as file:
-        for line, text in enumerate(file, 1):
-            fields = text.split()
-            if not fields:
-                continue
-            if len(fields) != 3:
-                raise wrong(beside, line, "must be id start end", text)
-            start_s, stop_s = (
-                number(beside, line, name, v) for name, v in zip(("start", "end"), fields[1:], strict=True)
-            )
-            active[fields[0]] = start_s, stop_s
+    for line, fields in _rows(beside):
+        if len(fields) != 3:
+            raise wrong(beside, line, "must be id start end", " ".join(fields))
+        start_s, stop_s = (number(beside, line, name, v) for name, v in zip(("start", "end"), fields[1:], strict=True))
+        active[fields[0]] = start_s, stop_s
     return active
 
 

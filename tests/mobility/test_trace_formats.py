@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import math
-import tracemalloc
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mobility.formats import FORMATS, read_trace, writer
+from mobility.formats.degrees import METRES_PER_DEGREE
 from mobility.traces import Rows, Trace, TraceError, places_at
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "reference" / "formats"
@@ -188,23 +192,6 @@ def test_a_vehicle_missing_from_a_step_is_gone_for_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(x[1], [math.nan, 3, math.nan, math.nan, 3, math.nan])
 
 
-def test_a_large_fcd_file_streams(tmp_path: Path) -> None:
-    path = tmp_path / "large.xml.gz"
-    vehicle = '<vehicle id="{}" x="{}.25" y="7.5" angle="90.00" type="car" speed="13.89" pos="5.10" lane="A3B3_0"/>\n'
-    with gzip.open(path, "wt", compresslevel=1) as file:
-        size = file.write("<fcd-export>\n")
-        for t in range(500):
-            vehicles = "".join(vehicle.format(i, t) for i in range(100))
-            size += file.write(f'<timestep time="{t}.00">\n{vehicles}</timestep>\n')
-        file.write("</fcd-export>\n")
-    tracemalloc.start()
-    trace = read_trace(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert len(trace.t) == 50_000
-    assert peak < 1.5 * size
-
-
 # --- what is wrong is told ---------------------------------------------------------------------------------
 
 NS2 = "$node_(0) set X_ 1\n$node_(0) set Y_ 1\n"
@@ -218,6 +205,28 @@ BAD = {
     "timeless.csv": ("node,t,x,y\n0,0,1,1\n0,,1,1\n", "line 3: t must be a number"),
     "empty.csv": ("node,t,x,y\n", "holds no rows"),
     "nothing.csv": ("", "line 1: must name the columns"),
+    "semicolons.csv": ("node;t;x;y\n0;0,5;1;1\n", "node is not among them (columns must be separated by commas"),
+    "tabs.csv": ("node\tt\tx\ty\n0\t0\t1\t1\n", "columns must be separated by commas"),
+    "spaces.csv": ("node, t, x, y\n0, 0, 1, 1\n", "t is not among them (names must be in small letters, without sp"),
+    "capitals.csv": ("Node,T,X,Y\n0,0,1,1\n", "names must be in small letters"),
+    "twice.csv": ("node,t,x,y,x\n0,0,1,1,2\n", "line 1: must name the columns node, t, x and y; x is there twice"),
+    "gone.csv": ("node,t,x,y\n0,0,,\n1,5,,\n", "holds no place"),
+    "huge.csv": ("node,t,x,y\na,0,1,1\nb,0,1,-1e300\n", "y of node b must be within ±1e+09 m: -1e+300"),
+    "milliseconds.csv": ("node,t,x,y\na,1e12,1,1\n", "t of node a must be within ±1e+11 s"),
+    "late.csv": ("node,t,x,y\na,nan,1,1\n", "line 2: t must be a finite number"),
+    "half_nan.csv": ("node,t,x,y\na,0,nan,1\n", "line 2: x must be a finite number"),
+    "empty.xml": ("", "line 1: breaks off, or is empty"),
+    "other.xml": ("<html><body/></html>", "holds no vehicle of floating car data"),
+    "cut.gpx": ("<gpx><trk><trkseg>\n<trkpt", "line 2: breaks off"),
+    "pole.gpx": (
+        '<gpx><trk><name>Ann</name><trkseg><trkpt lat="99" lon="2"><time>2024-05-01T10:00:00Z</time></trkpt>'
+        "</trkseg></trk></gpx>",
+        "each point of Ann needs a time, a longitude within ±180 and a latitude within ±90",
+    ),
+    "nan.geojson": (
+        '{"features": [{"geometry": {"type": "Point", "coordinates": [NaN, 2]}, "properties": {"time": 3}}]}',
+        "a longitude within ±180",
+    ),
     "number.tcl": (NS2 + '$ns_ at 1 "$node_(0) setdest 1 two 3"\n', "line 3: y must be a number: two"),
     "order.tcl": (NS2 + '$ns_ at 1 "$node_(0) jump 1 2 3"\n', "line 3: is neither a first place nor setdest"),
     "placeless.tcl": ('$ns_ at 1 "$node_(7) setdest 1 2 3"\n', "line 1: the first place of node 7"),
@@ -250,3 +259,98 @@ def test_bad_rows_name_file_and_line(name: str, tmp_path: Path) -> None:
 def test_a_suffix_nobody_knows_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"suffix must be one of \.csv"):
         writer(tmp_path / "trace.doc")
+
+
+def test_texts_that_are_no_utf_8_and_columns_of_words_are_told(tmp_path: Path) -> None:
+    (tmp_path / "latin.csv").write_bytes("node,t,x,y\nUlm,0,1,1\nKöln,0,1,1\n".encode("latin-1"))
+    with pytest.raises(TraceError, match=r"latin\.csv, line 3: is not UTF-8"):
+        read_trace(tmp_path / "latin.csv")
+    table = pa.table({"node": ["a"], "t": ["soon"], "x": [1.0], "y": [1.0]})
+    pq.write_table(table, tmp_path / "words.parquet")
+    with pytest.raises(TraceError, match=r"words\.parquet: column t must hold numbers, not string"):
+        read_trace(tmp_path / "words.parquet")
+    with pytest.raises(TraceError, match="is not a file"):
+        read_trace(tmp_path)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
+def test_marks_and_line_ends_of_other_systems_do_not_matter(end: str, tmp_path: Path) -> None:
+    text = "\ufeffnode,t,x,y\nb,9,3,4\nb,2,5,6\na,0,1,1\nb,2,7,8\n".replace("\n", end)
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8", newline="")
+    trace = read_trace(tmp_path / "a.csv")
+    assert trace.names == ["a", "b"]  # rows in any order; two at one time are a jump, in the order of the file
+    assert (trace.t.tolist(), trace.x.tolist()) == ([0, 2, 2, 9], [1, 5, 7, 3])
+
+
+# --- SUMO's floating car data --------------------------------------------------------------------------------
+
+GEO = '<!-- by SUMO\n<output>\n    <fcd-output value="f.xml"/>\n    <fcd-output.geo value="true"/>\n</output>\n-->\n'
+
+
+def fcd(folder: Path, told: str, heading: str = "", scale: float = 1.0, at: tuple[float, float] = (0.0, 0.0)) -> Path:
+    """One who goes east at 10 m/s and one who goes north at 5, from a place on, in metres times `scale`."""
+    steps = []
+    for t in range(11):
+        a, b = (at[0] + 10 * t * scale, at[1]), (at[0], at[1] + 5 * t * scale)
+        rows = [f'<vehicle id="{i}" x="{x!r}" y="{y!r}"{told}/>' for i, (x, y) in zip("ab", (a, b), strict=True)]
+        steps.append(f'<timestep time="{t}.00">\n{"".join(rows)}\n</timestep>\n')
+    (folder / "fcd.xml").write_text(f"{heading}<fcd-export>\n{''.join(steps)}</fcd-export>\n")
+    return folder / "fcd.xml"
+
+
+@pytest.mark.parametrize(
+    ("told", "heading", "origin"),
+    [("", GEO, None), (' speed="8.0"', "", None), ("", "", (0.0, 10.0)), (' speed="8.0"', GEO, (0.0, 10.0))],
+)
+def test_floating_car_data_in_degrees_become_metres(
+    told: str, heading: str, origin: tuple[float, float] | None, tmp_path: Path
+) -> None:
+    trace = read_trace(fcd(tmp_path, told, heading, scale=1 / METRES_PER_DEGREE, at=(0.5, 10.5)), origin)
+    low_x, low_y, high_x, high_y = trace.bounds
+    east = math.cos(math.radians(10.0 if origin else 10.5))
+    assert (high_x - low_x, high_y - low_y) == pytest.approx((100 * east, 50), rel=1e-6)
+    assert (low_x, low_y) == pytest.approx(
+        (0.5 * METRES_PER_DEGREE * east, 0.5 * METRES_PER_DEGREE) if origin else (0, 0), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("told", ["", ' speed="8.0"', ' speed="0.0"'])
+@pytest.mark.parametrize("origin", [None, (11.5, 48.1)])
+def test_floating_car_data_in_metres_stay_as_they_are(
+    told: str, origin: tuple[float, float] | None, tmp_path: Path
+) -> None:
+    heading = GEO.replace("true", "false")
+    assert read_trace(fcd(tmp_path, told, heading), origin).bounds == (0, 0, 100, 50)
+
+
+@pytest.mark.parametrize("left_off", [5, 20, 40, 60, 100, 140])
+def test_floating_car_data_may_break_off_anywhere(left_off: int, tmp_path: Path) -> None:
+    path = fcd(tmp_path, "")
+    path.write_bytes(path.read_bytes()[:-left_off])
+    trace = read_trace(path)
+    assert trace.unfinished
+    assert 8 <= trace.end_s <= 10
+
+
+def test_large_floating_car_data_need_little_memory(tmp_path: Path) -> None:
+    """12 MB of SUMO's usual output, and as much again: the second half needs less memory than its own size."""
+    vehicle = 'angle="90.00" type="DEFAULT_VEHTYPE" speed="13.89" pos="5.10" lane="E0_0" slope="0.00"/>\n'
+    step = "".join(f'        <vehicle id="veh{i}" x="{i}.25" y="{3 * i}.50" {vehicle}' for i in range(400))
+    code = (
+        "import resource, sys; from mobility.formats import read_trace; trace = read_trace(sys.argv[1]); "
+        "print(len(trace.t), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    path, peaks, sizes = tmp_path / "fcd.xml.gz", [], []
+    for steps in (220, 440):
+        with gzip.open(path, "wt", compresslevel=1) as file:
+            size = file.write("<fcd-export>\n")
+            for t in range(steps):
+                size += file.write(f'    <timestep time="{t}.00">\n{step}    </timestep>\n')
+            file.write("</fcd-export>\n")
+        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+        waypoints, peak = map(int, done.stdout.split())
+        assert waypoints == 400 * steps
+        sizes.append(size)
+        peaks.append(1024 * peak)
+    assert sizes[0] > 12e6
+    assert peaks[1] - peaks[0] < 0.9 * (sizes[1] - sizes[0])

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mobility.formats.tables import write_csv
+from mobility.movement import NOWHERE_X_M, Waypoints
+from mobility.places import Places
 from mobility.terrain import Terrain
-from mobility.traced import AWAY_M, Traced
+from mobility.traced import Traced
 from mobility.traces import Rows, TraceError, places_at
 from mobility.trajectory import Trajectories, first_within, place_at
 
@@ -50,7 +52,7 @@ def test_clients_are_where_the_trace_says_and_away_otherwise(tmp_path: Path) -> 
         there = movement.there(t)
         assert there.tolist() == (~np.isnan(x)).tolist()
         np.testing.assert_allclose(xy[there], np.stack([x, y], axis=1)[there] + [1.0, 2.0], atol=1e-9)
-        assert (xy[~there, 0] <= -AWAY_M).all()
+        assert (xy[~there, 0] <= NOWHERE_X_M).all()
     assert [movement.next_arrival_s(t) for t in (0.0, 5.0, 40.0)] == [5.0, 40.0, np.inf]
 
 
@@ -70,7 +72,7 @@ def test_a_jump_away_is_not_a_way_past_others(tmp_path: Path) -> None:
     trajectories.positions(6.0)
     times, places = trajectories.path(1, 30.0)
     assert place_at(times, places, np.array([20.0]), "left").tolist() == [[30.0, 20.0]]
-    assert place_at(times, places, np.array([20.0]))[0, 0] <= -AWAY_M
+    assert place_at(times, places, np.array([20.0]))[0, 0] <= NOWHERE_X_M
     standing = np.array([0.0]), np.array([[5.0, 20.0]])  # west of where it vanishes
     assert first_within(*standing, times, places, 4.0, 6.0, 30.0) is None
 
@@ -80,3 +82,25 @@ def test_a_trace_that_does_not_fit_is_told(tmp_path: Path) -> None:
         traced(comers_and_goers(), tmp_path, 3)
     with pytest.raises(TraceError, match=r"leaves the terrain of 100 × 100 m: it goes from \(70\.0, 10\.0\)"):
         traced(comers_and_goers(), tmp_path, 2, shift_m=(60.0, 0.0))
+
+
+def test_who_has_just_come_is_known_at_once_and_at_home_where_it_came(tmp_path: Path) -> None:
+    movement = traced(comers_and_goers(), tmp_path, 2)
+    places = Places(Trajectories(movement), draw, report_period_s=1000.0, report_error_m=0.0)
+    places.advance(7.0)  # one came at 5 s; the last reports are of 0 s
+    assert places.known(np.array([0, 1])).tolist() == [[10.0, 10.0], [22.0, 20.0]]
+    assert movement.first_places().tolist() == [[10.0, 10.0], [20.0, 20.0]]
+
+
+def test_the_record_has_no_places_while_one_is_away(tmp_path: Path) -> None:
+    trajectories = Trajectories(traced(comers_and_goers(), tmp_path, 2))
+    told: list[Waypoints] = []
+    trajectories.record(told.append)
+    trajectories.finish(90.0)
+    rows = Waypoints.join(told)
+    mine = rows.client == 1
+    seen = [(t, None if np.isnan(x) else x) for t, x in zip(rows.t[mine], rows.xy[mine, 0], strict=True)]
+    away = [(0, None), (5, None)], [(20, None), (40, None)], [(50, None), (90, None)]
+    there = [(5, 20), (15, 30), (20, 30)], [(40, 50), (50, 50)]
+    assert list(dict.fromkeys(seen)) == [*away[0], *there[0], *away[1], *there[1], *away[2]]
+    assert np.isfinite(rows.xy[rows.client == 0]).all()

@@ -15,6 +15,7 @@ import pytest
 
 from analysis import Run, load_run
 from simulator.cli import main
+from simulator.load import load_scenario
 from simulator.run import run_scenario
 from simulator.scenario import Scenario
 from simulator.streams import Streams
@@ -81,6 +82,19 @@ def test_models_take_the_radios_carrier(small: Small) -> None:
     assert loss(kind="lora", propagation={"kind": "friis", "frequency_mhz": 433.0}) == pytest.approx(free_space(433e6))
 
 
+def test_short_keys_of_wifi_stand_for_a_model(small: Small, tmp_path: Path) -> None:
+    short = {"kind": "wifi_direct", "exponent": 2.2, "reference_loss_db": 41.0}
+    whole = {"kind": "wifi_direct", "propagation": {"exponent": 2.2, "reference_loss_db": 41.0}}
+    losses = [
+        build_radio(small(radio=radio), Streams(0), {}).budget(np.array([3.0, 70.0])).path_loss_db
+        for radio in (short, whole)
+    ]
+    assert losses[0].tolist() == losses[1].tolist()
+    assert losses[0] == pytest.approx(41 + 22 * np.log10([3.0, 70.0]))
+    run(small(radio=whole, stop={"visits": 1}), tmp_path / "run")
+    assert load_scenario(str(tmp_path / "run" / "scenario.toml")).radio == small(radio=whole).radio
+
+
 def test_a_model_keeps_what_is_usual_for_the_radio(small: Small) -> None:
     scenario = small(radio={"kind": "lora", "propagation": {"exponent": 3.0}})
     radio: Any = scenario.radio
@@ -134,6 +148,8 @@ def test_link_takes_the_radios_keys(capsys: pytest.CaptureFixture[str]) -> None:
         (["zigbee", "--set", "propagation=fris"], "did you mean friis?"),
         (["zigbee", "--set", "propagation.kind=mine:Own"], "--allow-plugins"),
         (["wifi_direct", "--set", "propagation={kind='nakagami',from_m=[200,80]}"], "must ascend"),
+        (["wifi_direct", "--set", "exponent=2", "--set", "propagation=friis"], "leave radio.exponent out"),
+        (["wifi_direct", "--set", "reference_loss_db=40", "--set", "propagation.exponent=2"], "radio.propagation = "),
         (["wifi_direct", "--set", "shadowing.db=-1"], "radio.shadowing.db = -1: must be greater than 0"),
     ],
 )

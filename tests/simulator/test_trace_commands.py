@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from analysis import load_run
+from analysis.pictures import draw_run
 from mobility.formats import read_trace
 from simulator.cli import main
 
@@ -103,7 +105,20 @@ def test_clients_take_part_only_while_they_are_in_the_trace() -> None:
         "sim_time_s = 900",
     )
     assert main(["run", "moves.toml", "--quiet", "--out", "run"]) == 0
-    contacts = load_run("run").contacts
+    run = load_run("run")
+    clients = run.track[run.track["node"] == "client"]
+    for client, comes, goes in ((1, 0.0, 200.0), (2, 300.0, 500.0), (3, 400.0, 700.0)):
+        rows = clients[clients["id"] == client]
+        here = rows["x_m"].notna()
+        assert (here == rows["y_m"].notna()).all()
+        assert (rows["sim_time_s"][here].min(), rows["sim_time_s"][here].max()) == (comes, goes)
+        assert rows["x_m"][here].between(0, 400).all()
+        assert not here.iloc[-1]  # gone at the end
+        assert here.iloc[0] == (comes == 0)
+    figure = draw_run(run)
+    drawn = {a.get_label(): a.get_offsets().data for a in figure.axes[0].collections if a.get_label() != "contacts"}
+    assert len(drawn["clients at the end"][~np.isnan(drawn["clients at the end"]).any(axis=1)]) == 1
+    contacts = run.contacts
     ends_s = contacts["sim_time_s"]
     arrived_s = ends_s - contacts["contact_s"]
     there = {0: (0, 900), 1: (0, 200), 2: (300, 500), 3: (400, 700)}
