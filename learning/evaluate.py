@@ -70,17 +70,22 @@ class Evaluator:
         if data.validation_count is not None and data.validation_count.all():
             part = data.validation_first, data.validation_count
             self.validation = Score(*part, self._per_client(right, *part))
+        rows = np.arange(data.first[-1])
+        test = rows >= np.repeat(data.test_first, np.diff(data.first))
+        self._test_rows = torch.from_numpy(rows[test]).to(data.labels.device)
         self._stale: set[int] = set()  # clients whose training loss is out of date
         self.smoothness: float | None = None  # L of the clients' losses, once a constraint asked for it
         self._smoothness_known = False
 
     def look_again(self, clients: IntArray) -> None:
         """Bring the accuracies of clients whose models changed up to date."""
-        for client in clients.tolist():
-            for score in (self.test, self.validation):
-                if score is not None:
-                    score.enter(client, self._correct(self._algorithm.models[client], score, client))
-            self._stale.add(client)
+        models = self._algorithm.models
+        for score in (self.test, self.validation):
+            if score is not None and len(clients):
+                right = torch.stack([self._correct(models[client], score, client) for client in clients.tolist()])
+                for client, correct in zip(clients.tolist(), right.cpu().tolist(), strict=True):
+                    score.enter(client, correct)
+        self._stale.update(clients.tolist())
 
     def overview(self, progress: float) -> Overview:
         """Look at all clients: the token's accuracy, the constraint, L_β and M_β."""
@@ -100,24 +105,36 @@ class Evaluator:
         test = self.test
         tokens = self._algorithm.tokens(np.arange(len(test.count)))
         if tokens.dim() == 1:  # one for all
-            right, _ = self._one_model_on_all(tokens)
-            return self._per_client(right, test.first, test.count) / test.count
-        return np.array([self._correct(x, test, client) for client, x in enumerate(tokens)]) / test.count
+            right = self._right_on_tests(tokens)
+            return self._per_client(right, np.cumsum(test.count) - test.count, test.count) / test.count
+        right = torch.stack([self._correct(x, test, client) for client, x in enumerate(tokens)]).cpu().numpy()
+        return right / test.count
 
-    def _correct(self, x: Tensor, score: Score, client: int) -> int:
-        """How many of a client's samples a model gets right."""
+    def _correct(self, x: Tensor, score: Score, client: int) -> Tensor:
+        """How many of a client's samples a model gets right: a number that stays on the device."""
         first = int(score.first[client])
         end = first + int(score.count[client])
-        return int((self._scores(x, first, end).argmax(dim=1) == self._data.labels[first:end]).sum())
+        return (self._scores(x, first, end).argmax(dim=1) == self._data.labels[first:end]).sum()
 
     def _train_losses(self) -> FloatArray:
-        for client in sorted(self._stale):
+        stale, losses = sorted(self._stale), []
+        for client in stale:
             first = int(self._data.first[client])
             end = first + int(self._data.train_count[client])
             scores = self._scores(self._algorithm.models[client], first, end)
-            self._train_loss[client] = float(torch.nn.functional.cross_entropy(scores, self._data.labels[first:end]))
+            losses.append(torch.nn.functional.cross_entropy(scores, self._data.labels[first:end]))
+        if stale:
+            self._train_loss[stale] = torch.stack(losses).cpu().numpy()
         self._stale.clear()
         return self._train_loss
+
+    def _right_on_tests(self, x: Tensor) -> NDArray[np.bool_]:
+        """Which test samples one model gets right: those of client 0, then of client 1, …"""
+        data, right = self._data, []
+        for rows in self._test_rows.split(SAMPLES_AT_ONCE):
+            scores = self._algorithm.model.scores(x, data.features[rows])
+            right.append((scores.argmax(dim=1) == data.labels[rows]).cpu().numpy())
+        return np.concatenate(right)
 
     def _one_model_on_all(self, x: Tensor) -> tuple[NDArray[np.bool_], FloatArray]:
         """Which samples one model gets right [N], and its mean training loss on each client [n]."""

@@ -68,7 +68,7 @@ class ModuleModel:
         self._module.eval()
         with torch.no_grad():
             parts = self._arranged(self._parts(x))
-            return torch.cat([self._scores(parts, part, self._format) for part in features.split(256)])
+            return torch.cat([self._scores(parts, part, self._format) for part in features.split(128)])
 
     def descend(
         self, x: Tensor, data: ClientData, batches: Tensor, eta: float, pull: Pull | None

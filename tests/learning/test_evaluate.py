@@ -117,10 +117,11 @@ def test_an_overview_looks_at_the_training_samples_of_changed_clients_only(probl
     watched.asked.clear()
     evaluator.overview(0.1)
     sizes = sorted(len(features) for features in watched.asked)
-    assert sizes == sorted([len(small.data.labels), *small.data.train_count[[2, 5]].tolist()])
+    tests = int(small.data.test_count.sum())
+    assert sizes == sorted([tests, *small.data.train_count[[2, 5]].tolist()])
     watched.asked.clear()
     evaluator.overview(0.1)
-    assert [len(features) for features in watched.asked] == [len(small.data.labels)]
+    assert [len(features) for features in watched.asked] == [tests]
 
 
 def test_training_losses_stay_right_between_overviews(problem, plain, contacts):
