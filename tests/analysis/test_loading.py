@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis import Run, load_run
-from analysis.pictures import draw_run
+from analysis.plots import draw_run
 from simulator.run import run_scenario
 from simulator.scenario import Scenario
 
