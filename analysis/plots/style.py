@@ -17,14 +17,16 @@ SKY, YELLOW, PINK, BLACK = "#56B4E9", "#E69F00", "#CC79A7", "#222222"
 MANY = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
 MAP = "cividis"  # for amounts; alike to all eyes
 
-PRINT_DPI = 200
+SCREEN_DPI, FILE_DPI = 90, 150
 
 
 class Picture(Figure):
     """A matplotlib Figure that a notebook shows by itself, without pyplot and its list of open figures."""
 
     def _repr_png_(self) -> bytes:
-        return png(self)
+        with io.BytesIO() as file:
+            self.savefig(file, format="png", dpi=SCREEN_DPI)
+            return file.getvalue()
 
 
 def picture(width_in: float = 6.4, height_in: float = 4.2) -> Picture:
@@ -57,18 +59,11 @@ def client_axis(axis: Any) -> None:
     axis.set_major_locator(MaxNLocator(integer=True))
 
 
-def png(figure: Figure, dpi: float = 110) -> bytes:
-    """A picture as the bytes of a PNG file."""
-    with io.BytesIO() as file:
-        figure.savefig(file, format="png", dpi=dpi)
-        return file.getvalue()
-
-
 def save(figure: Figure, path: Path) -> None:
     """Write a picture in the format of the suffix, whole or not at all; text in PDF and SVG files stays text."""
     kind = path.suffix.removeprefix(".")
     partial = path.with_name(f"{path.name}.partial")
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)  # the same run gives the same file
     with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "fedmule"}):
-        figure.savefig(partial, format=kind, dpi=PRINT_DPI, metadata=undated)
+        figure.savefig(partial, format=kind, dpi=FILE_DPI, metadata=undated)
     os.replace(partial, path)
