@@ -114,7 +114,7 @@ def _draw_band(tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric:
 
 
 def _finish(axes: Axes, against: str, ylabel: str) -> Figure:
-    axes.set(xlabel=SCALES[against][1], ylabel=ylabel, ylim=(0, 100))
+    axes.set(xlabel=SCALES[against][1], ylabel=ylabel, ylim=(0, 102))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     legend(axes, 2)

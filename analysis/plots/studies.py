@@ -30,7 +30,7 @@ def draw_heat(
     axes: Axes | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Figure:
-    """A result over two parameters: mean over seeds in every cell, ± its 95 % interval; hatched where none is done."""
+    """A result over two parameters: mean over seeds in every cell, ± its 95 % interval; hatched without one."""
     free = study.free(where)
     x = x or next((key for key in free if key != y), None)
     y = y or next((key for key in free if key != x), None)
@@ -39,14 +39,14 @@ def draw_heat(
     study.must_be_all(where, x, y)
     rows = study.chosen(where).assign(result=_results(study, metric))
     across, down = study.values(x, where), study.values(y, where)
-    cells = {pair: interval(list(cell)) for pair, cell in rows.dropna(subset=["result"]).groupby([x, y])["result"]}
-    means = np.array([[cells.get((a, b), (math.nan, None))[0] for a in across] for b in down])
+    cells = {pair: list(cell) for pair, cell in rows.groupby([x, y])["result"]}
+    means = np.array([[_mean(cells.get((a, b), [])) for a in across] for b in down])
     axes = axes_for(axes, 2.6 + 0.95 * len(across), 1.7 + 0.62 * len(down))
     low, high = limits or (_least(means), _most(means))
     drawn = axes.imshow(means, cmap=MAP, vmin=low, vmax=high, aspect="auto", origin="lower")
     for i, b in enumerate(down):
         for j, a in enumerate(across):
-            _cell(axes, j, i, cells.get((a, b)), (means[i, j] - low) / ((high - low) or 1.0))
+            _cell(axes, j, i, cells.get((a, b), []), (means[i, j] - low) / ((high - low) or 1.0))
     axes.set(xlabel=label_of(x), ylabel=label_of(y))
     axes.set_xticks(range(len(across)), [named(value) for value in across])
     axes.set_yticks(range(len(down)), [named(value) for value in down])
@@ -171,14 +171,22 @@ def _label(metric: str) -> str:
     return METRICS[metric][1] if metric in METRICS else label_of(metric)
 
 
-def _cell(axes: Axes, j: int, i: int, found: tuple[float, float | None] | None, shade: float) -> None:
-    if found is None:
+def _cell(axes: Axes, j: int, i: int, results: list[float], shade: float) -> None:
+    """Mean ± interval of the runs that have a result, and how many they are where others have none."""
+    known = [value for value in results if not math.isnan(value)]
+    if not known:
         axes.add_patch(_hatched(j, i))
         return
-    mean, width = found
+    mean, width = interval(known)
     dark = sum(colormaps[MAP](min(max(shade, 0.0), 1.0))[:3]) < 1.6
     text = _digits(mean) + ("" if width is None else f"\n± {_digits(width)}")
+    text += "" if len(known) == len(results) else f"\n({len(known)} of {len(results)})"
     axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black", linespacing=1.3)
+
+
+def _mean(results: list[float]) -> float:
+    known = [value for value in results if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
 
 
 def _hatched(j: int, i: int) -> Any:
@@ -190,7 +198,9 @@ def _hatched(j: int, i: int) -> Any:
 def _dot(axes: Axes, values: pd.Series[Any], place: int, colour: str) -> None:
     if len(values):
         mean, width = interval(list(values))
-        axes.scatter(values, np.full(len(values), place), s=16, color=colour, alpha=0.4, linewidths=0)
+        axes.scatter(
+            values, np.full(len(values), place), s=26, facecolor="none", edgecolor=colour, linewidths=0.8, zorder=4
+        )
         axes.errorbar(mean, place, xerr=width or 0.0, color=colour, marker="o", markersize=5, capsize=3)
 
 

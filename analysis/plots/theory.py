@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from analysis.loading import Run
 from analysis.plots.style import BLUE, GREEN, GREY, ORANGE, client_axis, legend, picture
+from analysis.plots.words import plain
 
 if TYPE_CHECKING:
     from analysis.theory import Theory
@@ -35,7 +36,7 @@ def draw_theory(what: Run | Theory) -> Figure:
     _ages(found, panels[-1, 1])
     for axes in panels.ravel():
         axes.grid(alpha=0.3)
-    figure.suptitle(f"{found.name}: walk {found.rule}, jump {found.jump:g}, {found.n} clients", fontsize=10)
+    figure.suptitle(f"{plain(found.name)}: walk {found.rule}, jump {found.jump:g}, {found.n} clients", fontsize=10)
     return figure
 
 
@@ -44,7 +45,8 @@ def _spectrum(found: Theory, axes: Axes) -> None:
     axes.plot(table["visit"], table["second_modulus"], color=BLUE, marker=".", label="second-largest modulus")
     axes.plot(table["visit"], table["sigma"], color=ORANGE, marker=".", linewidth=0.8, label="σ(P)")
     axes.plot(table["visit"], table["spectral_limit"], color=GREY, linestyle="--", label=r"$1 - 1/m^{2/3}$")
-    axes.set(xlabel="visit", ylabel="per move (1: never forgets its start)", ylim=(0, None))
+    axes.set(xlabel="visit", ylabel="per move (1: never forgets its start)")
+    axes.set_ylim(0, max(1.05, 1.05 * float(table["sigma"].max())))
     legend(axes, 3)
 
 

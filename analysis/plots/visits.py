@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,6 +12,7 @@ from analysis.loading import Run
 from analysis.plots.style import GREY, MANY, MAP, ORANGE, axes_for, client_axis, legend, picture_of
 from mobility.traces import FloatArray, IntArray
 
+MOST_BARS = 200
 MOST_ROWS, COLUMNS = 1000, 400  # of the picture of ages
 
 
@@ -31,12 +34,12 @@ def draw_visits(run: Run, axes: Axes | None = None) -> Figure:
     """Times the vehicle came to each client, stacked by vehicle, and exchanges that got through."""
     axes, n = axes_for(axes, 8.0, 3.6), int(run.scenario["clients"]["count"])
     client, _, vehicle = meetings(run)
-    below, edges = np.zeros(n), np.arange(n + 1) - 0.5
+    below = np.zeros(n)
     for i, which in enumerate(np.unique(vehicle)):
         name = "visits" if len(np.unique(vehicle)) == 1 else f"visits of vehicle {which}"
         colour = GREY if name == "visits" else MANY[i % len(MANY)]
         above = below + np.bincount(client[vehicle == which], minlength=n)
-        axes.stairs(above, edges, baseline=below, fill=True, color=colour, alpha=0.8, label=name)
+        _bars(axes, below, above, color=colour, alpha=0.8, label=name)
         below = above
     exchanges = np.bincount(meetings(run, "exchanges")[0], minlength=n)
     if exchanges.any():
@@ -47,6 +50,14 @@ def draw_visits(run: Run, axes: Axes | None = None) -> Figure:
     client_axis(axes.yaxis)
     legend(axes, 4)
     return picture_of(axes)
+
+
+def _bars(axes: Axes, below: FloatArray, above: FloatArray, **style: Any) -> None:
+    """A bar per client; one outline of all where there are too many to tell apart."""
+    if len(above) <= MOST_BARS:
+        axes.bar(np.arange(len(above)), above - below, bottom=below, **style)
+    else:
+        axes.stairs(above, np.arange(len(above) + 1) - 0.5, baseline=below, fill=True, **style)
 
 
 def ages(run: Run, times_s: FloatArray, of: str = "visits") -> FloatArray:
