@@ -29,6 +29,7 @@ from analysis.plots import (
     draw_theory,
     draw_visits,
 )
+from analysis.plots.style import save
 from analysis.plots.visits import ages
 from analysis.plots.words import label_of, named
 from simulator.run import run_scenario
@@ -288,3 +289,11 @@ def test_text_of_a_scenario_is_never_mathematics(runs: list[Run]) -> None:
 def test_a_run_without_graphs_says_so(runs: list[Run]) -> None:
     with pytest.raises(ValueError, match="no contact graph was logged"):
         draw_graph(replace(runs[0], graph=runs[0].graph.iloc[:0]))
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_the_same_run_gives_the_same_file(runs: list[Run], kind: str, tmp_path: Path) -> None:
+    for name in "ab":
+        save(draw_visits(runs[0]), tmp_path / f"{name}.{kind}")
+    assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+    assert len(list(tmp_path.iterdir())) == 2
