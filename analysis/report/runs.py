@@ -19,7 +19,7 @@ from analysis.plots.convergence import has_constraint
 from analysis.report.content import Content, Item
 from simulator.progress import WHY, clock, megabytes
 
-MOST_IN_THEORY = 2000  # clients; beyond, minutes
+MOST_IN_THEORY = 400  # clients; beyond, minutes
 
 
 def run_content(run: Run) -> Content:
