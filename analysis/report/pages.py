@@ -17,7 +17,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; }
-th, td { text-align: left; white-space: nowrap; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { text-align: left; white-space: nowrap; vertical-align: top;
+         padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); }
 td:last-child { white-space: normal; }
 figure { margin: 0; }
 img { max-width: 100%; height: auto; background: #fff; border-radius: 6px; padding: 6px; box-sizing: border-box; }
