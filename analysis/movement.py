@@ -5,27 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from analysis.pictures import BLUE, GREEN, ORANGE, draw_terrain
+from analysis.plots.maps import draw_legs, draw_terrain
+from analysis.plots.style import BLUE, GREEN, ORANGE, legend, picture
 from mobility.contact_statistics import contact_times, degrees, inter_contact_times
 from mobility.contacts import Contacts
 from mobility.movement import Waypoints
 from mobility.traces import FloatArray, Trace, trace_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from simulator.scenario import Scenario
-
-MOST_LEGS = 40_000  # to draw
 
 
 def draw_trace(trace: Trace, title: str = "") -> Figure:
     """The ways on a map that begins at (0, 0), as a terrain does, beside how fast nodes move."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.0, 5.2), layout="constrained")
+    figure = picture(11.0, 5.2)
     left, right = figure.subplots(1, 2, width_ratios=[1.2, 1.0])
     draw_ways(trace, left)
     legs = trace.legs
@@ -39,13 +35,7 @@ def draw_trace(trace: Trace, title: str = "") -> Figure:
 
 def draw_ways(trace: Trace, axes: Axes) -> None:
     """Everyone's ways, and where they first are; of a large trace only some nodes."""
-    from matplotlib.collections import LineCollection
-
-    legs = trace.legs
-    every = -(-len(legs.node) // MOST_LEGS)
-    shown = legs.node % every == 0
-    ends = np.stack([legs.x[shown], legs.y[shown], legs.to_x[shown], legs.to_y[shown]], axis=1).reshape(-1, 2, 2)
-    axes.add_collection(LineCollection(list(ends), colors=BLUE, linewidths=0.5, alpha=0.4))
+    every = draw_legs(trace, axes, BLUE, 0.4)
     first = trace.first[:-1]
     note = "first places" if every == 1 else f"first places (ways of one node in {every})"
     axes.scatter(trace.x[first], trace.y[first], s=8, color=ORANGE, linewidths=0, zorder=3, label=note)
@@ -54,7 +44,7 @@ def draw_ways(trace: Trace, axes: Axes) -> None:
     axes.set(xlim=(min(low_x, 0) - pad, max(high_x, 0) + pad), ylim=(min(low_y, 0) - pad, max(high_y, 0) + pad))
     axes.set(xlabel="x (m)", ylabel="y (m)")
     axes.set_aspect("equal")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=8, frameon=False)
+    legend(axes)
 
 
 def movement_of(scenario: Scenario, until_s: float, plugins: dict[str, Any] | None = None) -> Trace:
@@ -73,10 +63,8 @@ def movement_of(scenario: Scenario, until_s: float, plugins: dict[str, Any] | No
 
 def draw_movement(scenario: Scenario, until_s: float, plugins: dict[str, Any] | None = None) -> Figure:
     """The ways of a scenario's clients up to a time, on its terrain."""
-    from matplotlib.figure import Figure
-
     width, height = scenario.terrain.size_m
-    figure = Figure(figsize=(6.0, 6.0 * height / width + 0.7), layout="constrained")
+    figure = picture(6.0, 6.0 * height / width + 0.7)
     axes = figure.subplots()
     draw_terrain(scenario.terrain.model_dump(), axes)
     draw_ways(movement_of(scenario, until_s, plugins), axes)
@@ -86,9 +74,7 @@ def draw_movement(scenario: Scenario, until_s: float, plugins: dict[str, Any] | 
 
 def draw_contacts(trace: Trace, contacts: Contacts, until_s: float = np.inf, title: str = "") -> Figure:
     """How long contacts last and pairs wait, as shares that exceed a time; and neighbours over time."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.0, 4.6), layout="constrained")
+    figure = picture(11.0, 4.6)
     left, right = figure.subplots(1, 2)
     _exceeding(left, contact_times(contacts), "contact times", ORANGE)
     _exceeding(left, inter_contact_times(contacts), "inter-contact times", BLUE)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from analysis.experiments import Table, interval
 from analysis.loading import Run, load_run
@@ -45,24 +47,57 @@ class Study:
 
     def runs(self, where: dict[str, Any] | None = None) -> Iterator[Run]:
         """The runs that are done, or those of them with the values given."""
-        for name in self._chosen(where)["run"]:
+        for name in self.chosen(where)["run"]:
             yield self.run(name)
 
     def contacts(self, columns: Sequence[str] | None = None, where: dict[str, Any] | None = None) -> pd.DataFrame:
         """The contacts of all runs in one table, with `run`, `seed` and the parameters beside them."""
-        parts = []
-        for row in self._chosen(where).to_dict("records"):
-            table = read_table(self.folder / row["run"], "contacts")
-            part = (table if columns is None else table.select(list(columns))).to_pandas()
-            beside = {key: row[key] for key in ("run", *self.parameters, "seed")}
-            parts.append(part.assign(**beside))
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+        rows = self.chosen(where)
+        parts = [read_table(self.folder / name, "contacts", columns) for name in rows["run"]]
+        if not parts:
+            return pd.DataFrame()
+        table = pa.concat_tables(parts, promote_options="default").to_pandas()
+        lengths = [len(part) for part in parts]
+        beside = {key: np.repeat(rows[key].to_numpy(), lengths) for key in ("run", *self.parameters, "seed")}
+        return table.assign(**beside)
 
-    def _chosen(self, where: dict[str, Any] | None) -> pd.DataFrame:
-        chosen = self.done
-        for key, value in (where or {}).items():
-            chosen = chosen[chosen[key] == value]
-        return chosen
+    def measured(self, name: str, measure: Callable[[pd.DataFrame], float]) -> Study:
+        """The study with one more column in its index: a measure of each run's contacts, such as a time to accuracy."""
+        done = self.done["run"]
+        found = pd.Series([measure(self.run(run).contacts) for run in done], done.index, dtype=float)
+        return replace(self, index=self.index.assign(**{name: found}))
+
+    def chosen(self, where: dict[str, Any] | None = None) -> pd.DataFrame:
+        """The rows of the index whose runs are done, or those of them with the values given."""
+        return _matching(self.done, where)
+
+    def values(self, parameter: str, where: dict[str, Any] | None = None) -> list[Any]:
+        """The values of a parameter, done or not: numbers by size, words in the study's order."""
+        if parameter not in self.parameters:
+            raise ValueError(f"{parameter}: was not varied, only {', '.join(self.parameters) or 'nothing'}")
+        found = list(dict.fromkeys(_matching(self.index, where)[parameter]))
+        return sorted(found) if pd.api.types.is_numeric_dtype(self.index[parameter]) else found
+
+    def free(self, where: dict[str, Any] | None = None) -> list[str]:
+        """The parameters that have several values independently: of keys that go together the first."""
+        together = {key for table in self.study["zip"] for key in list(table)[1:]}
+        return [key for key in self.parameters if key not in together and len(self.values(key, where)) > 1]
+
+    def must_be_all(self, where: dict[str, Any] | None, *parameters: str) -> None:
+        """Complain if other parameters vary too: a mean over them would be one of runs that are not alike."""
+        points = _matching(self.index, where)[self.parameters].drop_duplicates()
+        for key in parameters:
+            self.values(key)  # complains of what was not varied
+        if points.duplicated(list(parameters)).any():
+            others = [key for key in self.free(where) if key not in parameters]
+            example = f"{{{others[0]!r}: {self.values(others[0])[0]!r}}}"
+            raise ValueError(f"{', '.join(others)} vary too: choose values, such as where={example}")
+
+
+def _matching(rows: pd.DataFrame, where: dict[str, Any] | None) -> pd.DataFrame:
+    for key, value in (where or {}).items():
+        rows = rows[rows[key] == value]
+    return rows
 
 
 def load_study(folder: str | Path) -> Study:

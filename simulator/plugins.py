@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,19 @@ from simulator.load import own_classes
 from simulator.scenario import Scenario
 
 
-def load_plugins(scenario: Scenario, allowed: bool, folders: Iterable[Path] = ()) -> dict[str, Any]:
+def load_plugins(
+    scenario: Scenario, allowed: bool, folders: Iterable[Path] = (), at_hand: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The user's own classes a scenario names, by dotted key; `folders` are searched besides installed packages.
 
-    Raises ScenarioError where they are not allowed or cannot be imported.
+    Those at hand are not imported. Raises ScenarioError where others are not allowed or cannot be imported.
     """
-    named = own_classes(scenario)
+    found: dict[str, Any] = dict(at_hand or {})
+    named = {key: own for key, own in own_classes(scenario).items() if key not in found}
     if named and allowed:
         for folder in folders:
             if str(folder) not in sys.path:
                 sys.path.insert(0, str(folder))
-    found: dict[str, Any] = {}
     problems = []
     for key, own in named.items():
         if not allowed:

@@ -79,6 +79,26 @@ class Downloads:
             self._bar.update(done - self._bar.n)
 
 
+class ShareDone:
+    """How much of the work is done: on a terminal at once, elsewhere a line now and then."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._on_terminal = sys.stderr.isatty()
+        self._next_s = time.monotonic() + (0.2 if self._on_terminal else LINE_EVERY_S)
+        self._shown = False
+
+    def __call__(self, share: float) -> None:
+        now, is_last = time.monotonic(), self._shown and share == 1
+        if now < self._next_s and not is_last:
+            return
+        self._next_s = now + (0.2 if self._on_terminal else LINE_EVERY_S)
+        self._shown = True
+        begin, end = ("\r", "\n" if share == 1 else "") if self._on_terminal else ("", "\n")
+        sys.stderr.write(f"{begin}{self._what}: {share:.0%}{end}")
+        sys.stderr.flush()
+
+
 class NoPoints:
     """Shows nothing of a batch."""
 

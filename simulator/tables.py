@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,16 +137,17 @@ def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
             return
 
 
-def read_table(folder: Path, name: str) -> pa.Table:
-    """A table of a run folder, of a finished run or from the stream of one that was not."""
+def read_table(folder: Path, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """A table of a run folder, or columns of it, of a finished run or from the stream of one that was not."""
     parquet, stream = folder / f"{name}.parquet", folder / f"{name}.arrows"
+    wanted = None if columns is None else list(columns)
     if parquet.exists():
-        return pq.read_table(parquet)
-    if stream.exists():
-        batches = list(read_stream(stream))
-        if batches:  # with their own columns: another version of the program may have written them
-            return pa.Table.from_batches(batches)
-    return TABLES[name].empty_table()
+        table = pq.ParquetFile(parquet).read(wanted)  # several times as fast as pq.read_table, which is for many files
+    else:
+        batches = list(read_stream(stream)) if stream.exists() else []
+        # With their own columns: another version of the program may have written them.
+        table = pa.Table.from_batches(batches) if batches else TABLES[name].empty_table()
+    return table if wanted is None else table.select(wanted)
 
 
 def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-import time
-
 import numpy as np
 
 from mobility.contact_statistics import contact_times, degrees, inter_contact_times
 from mobility.contacts import Contacts
 from mobility.traces import FloatArray, Trace
-from simulator.progress import LINE_EVERY_S, clock
+from simulator.progress import clock
 
 AT_THE_CORNER_M = 1000.0  # nearer than this nothing is far from (0, 0)
 LEAST_M = 1.0  # across: of a trace that is smaller one doubts that it is in metres
@@ -77,23 +74,3 @@ def _spread(seconds: FloatArray) -> str:
         return "none"
     low, middle, high = np.quantile(seconds, [0.1, 0.5, 0.9])
     return f"mean {seconds.mean():.1f} s, median {middle:.1f} s, 80 % between {low:.1f} and {high:.1f} s"
-
-
-class ShareDone:
-    """How much of the work is done: on a terminal at once, elsewhere a line now and then."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._on_terminal = sys.stderr.isatty()
-        self._next_s = time.monotonic() + (0.2 if self._on_terminal else LINE_EVERY_S)
-        self._shown = False
-
-    def __call__(self, share: float) -> None:
-        now, is_last = time.monotonic(), self._shown and share == 1
-        if now < self._next_s and not is_last:
-            return
-        self._next_s = now + (0.2 if self._on_terminal else LINE_EVERY_S)
-        self._shown = True
-        begin, end = ("\r", "\n" if share == 1 else "") if self._on_terminal else ("", "\n")
-        sys.stderr.write(f"{begin}{self._what}: {share:.0%}{end}")
-        sys.stderr.flush()

@@ -11,7 +11,6 @@ from analysis.theory.mixing import (
     variation_time,
     weighted_bound,
 )
-from analysis.theory.pictures import draw_theory
 from analysis.theory.report import as_text
 from analysis.theory.runs import Theory, theory
 from analysis.theory.walks import Estimate, Law, cover_time, hitting_times, matthews
@@ -28,7 +27,6 @@ __all__ = [
     "communication",
     "contraction",
     "cover_time",
-    "draw_theory",
     "hitting_times",
     "least_beta",
     "lemma_bound",

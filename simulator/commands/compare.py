@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.commands import arguments
 from simulator.commands.failures import tell_failures
-
-if TYPE_CHECKING:
-    from simulator.study import StudyPoint
-
-# Algorithms that are another with keys set.
-VARIANTS: dict[str, dict[str, Any]] = {
-    "slack": {"learning.algorithm": "rwsadmm", "learning.variant": "slack"},
-    "derived": {"learning.algorithm": "rwsadmm", "learning.variant": "derived"},
-    "printed": {"learning.algorithm": "rwsadmm", "learning.variant": "printed"},
-    "neighbourhood": {"learning.algorithm": "rwsadmm", "learning.token": "neighbourhood"},
-    "fedavg_ft": {"learning.algorithm": "fedavg", "learning.fine_tune": True},
-}
 
 
 def add(commands: Any) -> None:
@@ -33,7 +21,7 @@ def add(commands: Any) -> None:
     arguments.add_scenario(compare)
     compare.add_argument(
         "--algorithms", type=arguments.names, required=True, metavar="A,B,C",
-        help=f"such as rwsadmm,fedavg,ditto; also {', '.join(VARIANTS)}",
+        help="such as rwsadmm,fedavg,ditto; also slack, derived, printed, neighbourhood, fedavg_ft",
     )  # fmt: skip
     compare.add_argument("--seeds", type=arguments.count, default=3, metavar="N", help="seeds 0 to N − 1 (default 3)")
     compare.add_argument(
@@ -50,53 +38,25 @@ def _compare(given: Any) -> int:
 
     from analysis.comparison import Contender, compare_table, usual_target
     from analysis.experiments import as_text
-    from simulator.batch import run_batch, run_folder
-    from simulator.engines import engine_for
-    from simulator.load import find_scenario
-    from simulator.plugins import load_plugins, plugin_folders
-    from simulator.runfolder import is_done
-    from simulator.study import Study, index_of, write_study
+    from simulator.comparing import comparison
+    from simulator.load import find_scenario, parse_override
+    from simulator.studies import carry_out
 
-    names = list(dict.fromkeys(["local", *given.algorithms]))
-    points, folders = _points(given, names), plugin_folders(given.scenario)
-    for point in points:
-        load_plugins(point.scenario, given.allow_plugins, folders)
     out = Path(given.out or f"studies/{find_scenario(given.scenario).stem}-algorithms")
-    root, failures = out / "runs", None
-    try:
-        with engine_for(given.engine, given.jobs, out) as engine:
-            allowed = folders if given.allow_plugins else None
-            failures = run_batch([p.scenario for p in points], root, engine, plugin_folders=allowed)
-    finally:
-        study = Study(name=out.name, scenarios=(given.scenario,), vary={"learning.algorithm": tuple(names)})
-        write_study(out, study.model_copy(update={"seeds": given.seeds}), index_of(points, root, failures or ()))
+    changes = dict(parse_override(option) for option in given.overrides)
+    study, points = comparison(out.name, given.scenario, given.algorithms, changes, given.seeds, given.seed or 0)
+    index, failures = carry_out(
+        study, points, out, engine=given.engine, jobs=given.jobs, allow_plugins=given.allow_plugins
+    )
+    done = index[index["status"] == "done"]
     contenders = []
-    for name in names:
-        runs = {p.replication: run_folder(root, p.scenario) for p in points if p.changes["learning.algorithm"] == name}
-        contenders.append(Contender(name, {seed: folder for seed, folder in runs.items() if is_done(folder)}))
+    for name in study.vary["learning.algorithm"]:
+        runs = done[done["learning.algorithm"] == name]
+        contenders.append(Contender(name, {row["replication"]: out / row["run"] for row in runs.to_dict("records")}))
     if any(contender.runs for contender in contenders):
         target = given.target or usual_target(contenders)
         sys.stdout.write(f"{as_text(compare_table(contenders, target))}\n\n{_legend(given.seeds)}\nwritten to {out}\n")
     return tell_failures(failures)
-
-
-def _points(given: Any, names: list[str]) -> list[StudyPoint]:
-    """Every algorithm × seed, with the scenario's number of gradient steps per client."""
-    from simulator.experiments import Column, Experiment, Row, plan
-    from simulator.load import load_scenario, parse_override
-    from simulator.study import StudyPoint
-
-    changes = dict(parse_override(option) for option in given.overrides)
-    columns = tuple(Column(name=name, set=VARIANTS.get(name, {"learning.algorithm": name})) for name in names)
-    row = Row(cell=given.scenario, scenario=given.scenario, set=changes)
-    equal = load_scenario(given.scenario, changes).stop.visits is not None
-    experiment = Experiment(name="fedmule compare", title="", equal_steps=equal, rows=(row,), columns=columns)
-    first = given.seed or 0
-    return [
-        StudyPoint(given.scenario, {"learning.algorithm": entry.column.name}, first + i, scenario)
-        for entry in plan(experiment, seeds=given.seeds)
-        for i, scenario in enumerate(s.model_copy(update={"seed": first + s.seed}) for s in entry.scenarios)
-    ]
 
 
 def _legend(seeds: int) -> str:

@@ -55,7 +55,7 @@ def _data(given: Any) -> int:
 
 
 def _draw_partition(given: Any) -> int:
-    from analysis.pictures import draw_labels
+    from analysis.plots.labels import draw_labels
     from simulator.learner import build_data, label_counts
     from simulator.load import scenario_of
     from simulator.streams import Streams

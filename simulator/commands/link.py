@@ -48,7 +48,7 @@ def _link(given: Any) -> int:
         sys.stdout.write(f"written to {given.out}\n")
     picture = given.plot or (given.out and str(Path(given.out).with_suffix(".png")))
     if picture:
-        from analysis.pictures import draw_link
+        from analysis.plots.link import draw_link
 
         near = min([d for d in budget.distance_m if d > 0], default=1.0)
         far = max(radio.range_m, budget.distance_m.max(), 2 * near)

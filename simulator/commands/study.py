@@ -47,26 +47,22 @@ def _study(given: Any) -> int:
 
     from analysis.experiments import as_text
     from analysis.studies import points_table
-    from simulator.batch import run_batch
-    from simulator.engines import engine_for
-    from simulator.plugins import load_plugins, plugin_folders
-    from simulator.study import index_of, plan, write_study
+    from simulator.studies import carry_out
+    from simulator.study import plan
 
     study = _asked_for(given)
     points = plan(study)
-    folders = list(dict.fromkeys(folder for source in study.scenarios for folder in plugin_folders(source)))
-    for point in points:
-        load_plugins(point.scenario, given.allow_plugins, folders)
     out = Path(given.out or f"studies/{study.name}")
     _tell_plan(study, len(points), out, given.quiet)
-    failures = None
-    try:
-        with engine_for(given.engine, given.jobs, out) as engine:
-            allowed = folders if given.allow_plugins else None
-            failures = run_batch([p.scenario for p in points], out / "runs", engine, given.quiet, allowed)
-    finally:  # also when it is interrupted
-        index = index_of(points, out / "runs", failures or ())
-        write_study(out, study, index)
+    index, failures = carry_out(
+        study,
+        points,
+        out,
+        engine=given.engine,
+        jobs=given.jobs,
+        allow_plugins=given.allow_plugins,
+        quiet=given.quiet,
+    )
     if not given.quiet:
         sys.stdout.write(
             f"{as_text(points_table(index, list(points[0].changes)))}\n\nwritten to {out / 'index.parquet'}\n"

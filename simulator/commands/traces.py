@@ -88,7 +88,8 @@ def _contacts(given: Any) -> int:
     from mobility.formats.tables import write_contacts
     from mobility.traces import TraceError
     from simulator.errors import UserError
-    from simulator.trace_text import ShareDone, contacts_text
+    from simulator.progress import ShareDone
+    from simulator.trace_text import contacts_text
 
     until_s = math.inf if given.until_s is None else given.until_s
     try:

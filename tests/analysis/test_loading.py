@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from analysis import Run, load_run
-from analysis.pictures import draw_run
+from analysis.plots import draw_run
+from simulator.batch import run_folder
 from simulator.run import run_scenario
 from simulator.scenario import Scenario
+from simulator.study import Study, index_of, plan
+from simulator.tables import TABLES
 
 CONTACTS = [
     *("visit", "client", "sim_time_s", "host_time_s", "vehicle", "vehicle_x_m", "vehicle_y_m"),
@@ -38,13 +43,45 @@ def test_columns_that_scripts_rely_on(run: Run) -> None:
         assert run.contacts.loc[looked, column].notna().all(), column
 
 
-def test_the_columns_document_names_every_column(run: Run) -> None:
-    text = (Path(__file__).parents[2] / "docs/columns.md").read_text(encoding="utf-8")
-    for table in (run.contacts, run.clients, run.track, run.graph):
-        for column in table.columns:
-            assert f"`{column}`" in text, column
-    for key in run.summary:
-        assert f"`{key}`" in text, key
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def documented(page: str, section: str) -> set[str]:
+    """The names that a section of a page explains: a table's first column, or those of its text outside brackets."""
+    text = (DOCS / page).read_text(encoding="utf-8").split(f"\n## {section}")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    if not rows:
+        rows = [re.sub(r"\([^)]*\)", "", text.split("\n\n", 1)[1])]
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
+@pytest.mark.parametrize("table", ["contacts", "clients"])
+def test_the_documented_columns_are_the_tables_columns(run: Run, table: str) -> None:
+    assert documented("columns.md", f"{table}: ") == set(TABLES[table].names)
+    assert list(getattr(run, table).columns) == TABLES[table].names
+
+
+@pytest.mark.parametrize("table", ["track", "graph"])
+def test_documented_columns_of_small_tables(run: Run, table: str) -> None:
+    text = (DOCS / "columns.md").read_text(encoding="utf-8").split(f"\n## {table}: ")[1].split("\n\n")[1]
+    names = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", text.split(":")[0]))
+    assert names == TABLES[table].names == list(getattr(run, table).columns)
+
+
+def test_documented_keys_of_the_summary(run: Run) -> None:
+    assert documented("columns.md", "summary.json") == set(run.summary)
+
+
+def test_documented_columns_of_a_studys_index(run: Run, tmp_path: Path) -> None:
+    text = (DOCS / "studies.md").read_text(encoding="utf-8").split("The columns of the index: ")[1].split("\n\n")[0]
+    names = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", text))
+    study = Study.model_validate({"scenarios": ["smoke"], "vary": {"vehicle.speed_mps": [5]}, "seeds": 1})
+    (point,) = plan(study)
+    folder = run_folder(tmp_path, point.scenario)
+    shutil.copytree(run.folder, folder)
+    index = index_of([point], tmp_path)
+    summary = [key for key in run.summary if key not in ("name", "seed")]
+    assert list(index.columns) == [*names[:4], "vehicle.speed_mps", *names[4:], *summary]
 
 
 def test_graph_at_a_visit(run: Run) -> None:

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from analysis import Run, load_run
-from analysis.theory import Theory, as_text, draw_theory, theory
+from analysis.plots import draw_theory
+from analysis.theory import Theory, as_text, theory
 from analysis.theory.report import NOTES
 from analysis.theory.snapshots import read_snapshots
 from simulator.engine import Simulation

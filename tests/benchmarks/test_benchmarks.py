@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import study_loading
 from contact_cost import compare
 from hot_paths import main
 from trace_contacts import times_faster
+
+from analysis import load_study
 
 
 def test_a_contact_costs_the_same_with_more_clients() -> None:
@@ -26,3 +31,14 @@ def test_contacts_of_a_trace_are_found_faster_than_by_a_plain_search() -> None:
     ratio, found, plain = times_faster(40)
     assert len(found) == plain
     assert ratio > 20
+
+
+def test_a_study_of_a_thousand_runs_loads_in_seconds(tmp_path: Path) -> None:
+    study_loading.make_study(tmp_path, 1000, visits=100)
+    took = study_loading.seconds(tmp_path)
+    assert took.pop("index") < 1.0
+    assert max(took.values()) < 20.0  # a quarter of it on an idle machine
+    table = load_study(tmp_path).contacts(study_loading.COLUMNS)
+    assert len(table) == 1000 * 100
+    assert list(table.columns) == [*study_loading.COLUMNS, "run", "vehicle.speed_mps", "seed"]
+    assert table.groupby("vehicle.speed_mps")["seed"].nunique().tolist() == [100] * 10

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis import load_run
-from analysis.pictures import draw_run
+from analysis.plots import draw_run
 from mobility.formats import read_trace
 from simulator.cli import main
 

@@ -5,23 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from analysis.pictures import BLUE, GREEN, GREY, ORANGE
-from analysis.theory.runs import Theory
+from analysis.loading import Run
+from analysis.plots.style import BLUE, GREEN, GREY, ORANGE, client_axis, legend, picture
+from analysis.plots.words import plain
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from analysis.theory import Theory
 
 LEAST = 1e-16  # distances below are rounding
 
 
-def draw_theory(found: Theory) -> Figure:
+def draw_theory(what: Run | Theory) -> Figure:
     """Second modulus over snapshots, Φ against its limit, visits against π, ages; the last two alone without P(k)."""
-    from matplotlib.figure import Figure
+    if isinstance(what, Run):
+        from analysis.theory import theory
 
+        found = theory(what)
+    else:
+        found = what
     rows = 1 if found.walk is None else 2
-    figure = Figure(figsize=(11.0, 4.0 * rows), layout="constrained")
+    figure = picture(11.0, 4.0 * rows)
     panels = figure.subplots(rows, 2, squeeze=False)
     if found.walk is not None:
         _spectrum(found, panels[0, 0])
@@ -30,7 +36,7 @@ def draw_theory(found: Theory) -> Figure:
     _ages(found, panels[-1, 1])
     for axes in panels.ravel():
         axes.grid(alpha=0.3)
-    figure.suptitle(f"{found.name}: walk {found.rule}, jump {found.jump:g}, {found.n} clients", fontsize=10)
+    figure.suptitle(f"{plain(found.name)}: walk {found.rule}, jump {found.jump:g}, {found.n} clients", fontsize=10)
     return figure
 
 
@@ -39,8 +45,9 @@ def _spectrum(found: Theory, axes: Axes) -> None:
     axes.plot(table["visit"], table["second_modulus"], color=BLUE, marker=".", label="second-largest modulus")
     axes.plot(table["visit"], table["sigma"], color=ORANGE, marker=".", linewidth=0.8, label="σ(P)")
     axes.plot(table["visit"], table["spectral_limit"], color=GREY, linestyle="--", label=r"$1 - 1/m^{2/3}$")
-    axes.set(xlabel="visit", ylabel="per move (1: never forgets its start)", ylim=(0, None))
-    _legend(axes, 3)
+    axes.set(xlabel="visit", ylabel="per move (1: never forgets its start)")
+    axes.set_ylim(0, max(1.05, 1.05 * float(table["sigma"].max())))
+    legend(axes, 3)
 
 
 def _products(found: Theory, axes: Axes) -> None:
@@ -54,12 +61,10 @@ def _products(found: Theory, axes: Axes) -> None:
     if found.jump > 0:
         axes.plot(moves, np.maximum(walk.jump_bound, LEAST), color=ORANGE, linestyle=":", label="(1 − jump)^k")
     axes.set(xlabel="moves k", ylabel="distance", yscale="log", ylim=(LEAST / 2, 4))
-    _legend(axes, 2)
+    legend(axes, 2)
 
 
 def _visits(found: Theory, axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     clients = found.clients
     axes.bar(clients["client"], clients["visits"], color=GREY, label="visits")
     if found.walk is not None:
@@ -69,8 +74,8 @@ def _visits(found: Theory, axes: Axes) -> None:
             low, high = found.walk.chance.visits
             axes.vlines(clients["client"], low, high, color=BLUE, linewidth=1.0, zorder=3, label="95 % by chance")
     axes.set(xlabel="client", ylabel="visits")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _legend(axes, 3)
+    client_axis(axes.xaxis)
+    legend(axes, 3)
 
 
 def _ages(found: Theory, axes: Axes) -> None:
@@ -79,8 +84,4 @@ def _ages(found: Theory, axes: Axes) -> None:
     if found.covered_at is not None:
         axes.axvline(found.covered_at, color=GREY, linestyle="--", linewidth=0.8, label="everyone visited")
     axes.set(xlabel="visit", ylabel="visits since a client's last", ylim=(0, None))
-    _legend(axes, 3)
-
-
-def _legend(axes: Axes, columns: int) -> None:
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize=8, frameon=False)
+    legend(axes, 3)

@@ -1,0 +1,28 @@
+"""Pictures of runs and studies: each function takes what it draws, and axes of yours if you like; docs/analysis.md.
+
+They return a matplotlib Figure, which a notebook shows and `savefig` writes.
+"""
+
+from analysis.plots.convergence import draw_convergence
+from analysis.plots.curves import draw_accuracy, draw_costs, draw_curves
+from analysis.plots.maps import draw_graph, draw_map
+from analysis.plots.runs import draw_run
+from analysis.plots.studies import draw_comparison, draw_effect, draw_heat
+from analysis.plots.theory import draw_theory
+from analysis.plots.visits import draw_ages, draw_visits
+
+__all__ = [
+    "draw_accuracy",
+    "draw_ages",
+    "draw_comparison",
+    "draw_convergence",
+    "draw_costs",
+    "draw_curves",
+    "draw_effect",
+    "draw_graph",
+    "draw_heat",
+    "draw_map",
+    "draw_run",
+    "draw_theory",
+    "draw_visits",
+]

@@ -1,0 +1,52 @@
+"""Whether the algorithm comes to rest: violation of its constraint, Lagrangian, steps of the token."""
+
+from __future__ import annotations
+
+import math
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.loading import Run
+from analysis.plots.style import BLUE, GREEN, ORANGE, legend, picture
+
+# Panel by panel: what the axis says, and columns of the contacts with their names.
+PANELS: dict[str, dict[str, str]] = {
+    "violation of |x − y| ≤ ε": {"violation_max": "largest", "violation_rms": "root mean square"},
+    "objective": {"lagrangian": "Lagrangian $L_β$", "lyapunov": "Lyapunov function $M_β$", "train_loss": "batch loss"},
+    "step of the token, |Δy|": {"token_step_norm": ""},
+    "norm of all duals": {"dual_norm": ""},
+}
+WIDE = 50.0  # amounts further apart than that are drawn by their orders
+COLOURS = (ORANGE, BLUE, GREEN)
+
+
+def has_constraint(run: Run) -> bool:
+    """Whether the run's algorithm logged a constraint: rwsadmm does."""
+    return bool(run.contacts["lagrangian"].notna().any())
+
+
+def draw_convergence(run: Run) -> Figure:
+    """Violation, Lagrangian and Lyapunov function, the token's steps and the duals against visits, where logged."""
+    figure = picture(11.0, 6.4)
+    for axes, (what, columns) in zip(figure.subplots(2, 2).ravel(), PANELS.items(), strict=True):
+        _panel(run, axes, what, columns)
+    return figure
+
+
+def _panel(run: Run, axes: Axes, what: str, columns: dict[str, str]) -> None:
+    low, high = math.inf, 0.0
+    for (column, name), colour in zip(columns.items(), COLOURS, strict=False):
+        known = run.contacts.dropna(subset=[column])
+        if known.empty:
+            continue
+        marker, width = ("", 0.6) if len(known) > 100 else (".", 1.2)
+        axes.plot(known["visit"], known[column], color=colour, label=name or None, marker=marker, linewidth=width)
+        low, high = min(low, float(known[column].min())), max(high, float(known[column].max()))
+    if low > 0 and high > WIDE * low:
+        axes.set_yscale("log")
+    elif low >= 0:
+        axes.set_ylim(bottom=0)
+    axes.set(xlabel="visit", ylabel=what)
+    axes.grid(alpha=0.3)
+    legend(axes)

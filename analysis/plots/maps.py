@@ -1,0 +1,132 @@
+"""Where it happened: the map of a run, and who could hear whom on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from analysis.loading import Run
+from analysis.plots.style import BLUE, GREEN, GREY, MANY, ORANGE, axes_for, legend, picture_of
+from mobility.traces import FloatArray, Trace, places_at, trace_of
+
+MOST_LEGS = 40_000  # to draw
+WAYS = tuple(colour for colour in MANY if colour not in (GREEN, ORANGE))  # of vehicles; not those of clients, contacts
+
+
+def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
+    """Surfaces and obstacles of a scenario's terrain table."""
+    for surface in terrain["surfaces"]:
+        slow = surface["speed_factor"] < 1
+        axes.fill(*np.array(surface["polygon"]).T, color="#dfe8d0" if slow else "#ece6d8", zorder=0)
+    for obstacle in terrain["obstacles"]:
+        if not obstacle["stops_movement"]:
+            style: dict[str, Any] = {
+                "facecolor": "none",
+                "edgecolor": "#7a9a55",
+                "hatch": "..",
+                "linewidth": 0.5,
+            }
+        elif obstacle["radio_loss_db"] > 0:
+            style = {"facecolor": "#6b6b6b", "edgecolor": "none"}
+        else:
+            style = {"facecolor": "#a8c8e8", "edgecolor": "none"}
+        axes.fill(*np.array(obstacle["polygon"]).T, zorder=1, **style)
+
+
+def draw_map(run: Run, axes: Axes | None = None) -> Figure:
+    """Terrain, the ways of vehicles and clients, the contacts, and those clients that were there at the end."""
+    axes = _on_terrain(run, axes)
+    clients, vehicles = _ways(run, "client"), _ways(run, "vehicle")
+    draw_legs(clients, axes, GREEN, 0.18, "ways of clients")
+    for i, name in enumerate(vehicles.names):
+        label = "way driven" if len(vehicles) == 1 else f"vehicle {name}"
+        draw_legs(vehicles, axes, WAYS[i % len(WAYS)], 0.7, label, only=i)
+    stands = run.contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy(np.float64)
+    _dots(axes, stands, 7, ORANGE, "contacts", 4)
+    if len(clients):
+        places = np.hstack(places_at(clients, np.array([clients.end_s])))  # nan where one is not there: not drawn
+        _dots(axes, places, 16, GREEN, "clients at the end", 5)
+    legend(axes, 4)
+    return picture_of(axes)
+
+
+def draw_graph(run: Run, visit: int | None = None, axes: Axes | None = None) -> Figure:
+    """The contact graph at the last snapshot at or before a visit (by default the last): who could hear whom."""
+    if run.graph.empty:
+        raise ValueError(f"{run.folder}: no contact graph was logged (log.graph_every)")
+    logged = run.graph["visit"].unique()
+    first, chosen = int(logged.min()), logged[logged <= (logged.max() if visit is None else visit)]
+    if not len(chosen):
+        raise ValueError(f"visit = {visit}: the first contact graph was logged at visit {first}")
+    axes, visit = _on_terrain(run, axes), int(chosen.max())
+    rows = run.graph[run.graph["visit"] == visit]
+    now, edges = float(rows["sim_time_s"].iloc[0]), rows.loc[rows["a"] != rows["b"], ["a", "b"]].to_numpy(np.int64)
+    members = np.unique(rows[["a", "b"]])
+    places = _places(run, visit, now)
+    axes.add_collection(LineCollection(list(places[edges]), colors=BLUE, linewidths=0.7, alpha=0.6, zorder=3))
+    axes.plot([], [], color=BLUE, linewidth=0.7, label=f"{len(edges)} links")
+    _dots(axes, places[members], 18, GREEN, "clients", 4)
+    away = np.setdiff1d(np.arange(len(places)), members)
+    if np.isfinite(places[away]).any():
+        _dots(axes, places[away], 18, GREY, "out of the vehicle's reach", 4)
+    stood = run.contacts[run.contacts["visit"] == visit][["vehicle_x_m", "vehicle_y_m"]].to_numpy(np.float64)
+    if np.isfinite(stood).any() and not run.track.empty:
+        _dots(axes, stood, 60, ORANGE, "vehicle", 5, marker="*")
+    legend(axes, 4, title=f"visit {visit}, {now / 3600:.2f} h", title_fontsize=8)
+    return picture_of(axes)
+
+
+def _on_terrain(run: Run, axes: Axes | None) -> Axes:
+    width, height = run.scenario["terrain"]["size_m"]
+    axes = axes_for(axes, 6.4, min(9.0, max(2.8, 5.7 * height / width + 0.9)))
+    draw_terrain(run.scenario["terrain"], axes)
+    axes.set(xlim=(0, width), ylim=(0, height), xlabel="x (m)", ylabel="y (m)")
+    axes.set_aspect("equal")
+    return axes
+
+
+def _dots(axes: Axes, places: FloatArray, size: float, colour: str, label: str, order: int, marker: str = "o") -> None:
+    """Places [k,2] as dots; nan are not drawn."""
+    x, y = places[:, 0], places[:, 1]
+    axes.scatter(x, y, s=size, color=colour, marker=marker, zorder=order, label=label, linewidths=0)
+
+
+def _ways(run: Run, node: str) -> Trace:
+    """The track of vehicles or clients; of nobody if none was logged."""
+    rows: pd.DataFrame = run.track[run.track["node"] == node]
+    ids = rows["id"].to_numpy(np.int64)
+    known, number = np.unique(ids, return_inverse=True)
+    t, x, y = (rows[name].to_numpy(np.float64) for name in ("sim_time_s", "x_m", "y_m"))
+    return trace_of([str(i) for i in known], number, t, x, y)
+
+
+def draw_legs(ways: Trace, axes: Axes, colour: str, alpha: float, label: str = "", only: int | None = None) -> int:
+    """Everyone's ways, or one node's; of a large trace only those of one node in so many, which is returned."""
+    legs = ways.legs
+    moved = (legs.x != legs.to_x) | (legs.y != legs.to_y)
+    every = -(-max(1, int(moved.sum())) // MOST_LEGS)
+    shown = moved & (legs.node % every == 0 if only is None else legs.node == only)
+    ends = np.stack([legs.x, legs.y, legs.to_x, legs.to_y], axis=1)[shown].reshape(-1, 2, 2)
+    if len(ends):
+        lines = LineCollection(list(ends), colors=colour, linewidths=0.6, alpha=alpha, zorder=2, label=label)
+        axes.add_collection(lines)
+    return every
+
+
+def _places(run: Run, visit: int, now_s: float) -> FloatArray:
+    """Where everyone [n] was; where no track was logged, places on the map that show the graph well."""
+    count, clients = int(run.scenario["clients"]["count"]), _ways(run, "client")
+    places = np.full((count, 2), np.nan)
+    if len(clients):
+        places[[int(name) for name in clients.names]] = np.hstack(places_at(clients, np.array([now_s])))
+        return places
+    import networkx as nx
+
+    size = np.array(run.scenario["terrain"]["size_m"])
+    drawn = nx.spring_layout(run.graph_at(visit), seed=0)
+    return np.array([(drawn[i] + 1) / 2 * 0.9 * size + 0.05 * size for i in range(count)])

@@ -1,0 +1,21 @@
+"""A run at a glance."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from analysis.loading import Run
+from analysis.plots.curves import draw_accuracy
+from analysis.plots.maps import draw_map
+from analysis.plots.style import picture
+
+
+def draw_run(run: Run) -> Figure:
+    """The map beside the accuracy over simulated time."""
+    width, height = run.scenario["terrain"]["size_m"]
+    shape = min(3.0, max(0.5, width / height))
+    figure = picture(5.2 * shape + 5.0, 5.2)
+    left, right = figure.subplots(1, 2, width_ratios=[1.05 * shape, 1.0])
+    draw_map(run, left)
+    draw_accuracy(run, axes=right)
+    return figure

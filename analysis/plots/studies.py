@@ -1,0 +1,221 @@
+"""What a study found: a result over one parameter or two, and algorithms beside each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.experiments import interval
+from analysis.measures import PERSONAL
+from analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
+from analysis.plots.words import METRICS, is_number, label_of, named
+from analysis.studies import Study
+
+Where = dict[str, Any]
+
+
+def draw_heat(
+    study: Study,
+    x: str | None = None,
+    y: str | None = None,
+    metric: str = PERSONAL,
+    where: Where | None = None,
+    axes: Axes | None = None,
+    limits: tuple[float, float] | None = None,
+) -> Figure:
+    """A result over two parameters: mean over seeds in every cell, ± its 95 % interval; hatched without one."""
+    free = study.free(where)
+    x = x or next((key for key in free if key != y), None)
+    y = y or next((key for key in free if key != x), None)
+    if x is None or y is None:
+        raise ValueError(f"{study.folder}: a heat map needs two parameters with several values")
+    study.must_be_all(where, x, y)
+    rows = study.chosen(where).assign(result=_results(study, metric))
+    across, down = study.values(x, where), study.values(y, where)
+    cells = {pair: list(cell) for pair, cell in rows.groupby([x, y])["result"]}
+    means = np.array([[_mean(cells.get((a, b), [])) for a in across] for b in down])
+    axes = axes_for(axes, 2.6 + 0.95 * len(across), 1.7 + 0.62 * len(down))
+    low, high = limits or (_least(means), _most(means))
+    drawn = axes.imshow(means, cmap=MAP, vmin=low, vmax=high, aspect="auto", origin="lower")
+    for i, b in enumerate(down):
+        for j, a in enumerate(across):
+            _cell(axes, j, i, cells.get((a, b), []), (means[i, j] - low) / ((high - low) or 1.0))
+    axes.set(xlabel=label_of(x), ylabel=label_of(y))
+    axes.set_xticks(range(len(across)), [named(value) for value in across])
+    axes.set_yticks(range(len(down)), [named(value) for value in down])
+    picture_of(axes).colorbar(drawn, ax=axes, label=_label(metric))
+    return picture_of(axes)
+
+
+def draw_effect(
+    study: Study,
+    x: str | None = None,
+    metric: str = PERSONAL,
+    by: str | None = None,
+    where: Where | None = None,
+    axes: Axes | None = None,
+) -> Figure:
+    """A result over one parameter: each run a dot, means over seeds with 95 % intervals; a line per value of `by`."""
+    free = study.free(where)
+    x = x or next((key for key in free if key != by), None)
+    if x is None:
+        raise ValueError(f"{study.folder}: no parameter has several values")
+    study.must_be_all(where, x, *([by] if by else []))
+    rows = study.chosen(where).assign(result=_results(study, metric)).dropna(subset=["result"])
+    values, axes = study.values(x, where), axes_for(axes, 5.6, 3.8)
+    numeric = all(is_number(value) for value in values)
+    log = numeric and _is_log(values)
+    places = {value: float(value) if numeric else float(i) for i, value in enumerate(values)}
+    groups = study.values(by, where) if by else [None]
+    beside = 0.008 * (max(places.values()) - min(places.values()))  # so that intervals do not hide each other
+    for i, group in enumerate(groups):
+        own = rows if by is None else rows[rows[by] == group]
+        aside = 0.0 if log else beside * (i - (len(groups) - 1) / 2)
+        points = [(places[v] + aside, *interval(list(cell))) for v, cell in own.groupby(x)["result"]]
+        colour, label = MANY[i % len(MANY)], None if by is None else named(group)
+        axes.scatter(own[x].map(places) + aside, own["result"], s=9, color=colour, alpha=0.35, linewidths=0)
+        at, means, widths = zip(*sorted(points), strict=True) if points else ((), (), ())
+        errors = [0.0 if width is None else width for width in widths]
+        line = "-" if numeric else ""
+        axes.errorbar(at, means, errors, color=colour, marker="o", markersize=4, capsize=3, linestyle=line, label=label)
+    if not numeric:
+        axes.set_xticks(range(len(values)), [named(value) for value in values])
+        axes.set_xlim(-0.5, len(values) - 0.5)
+    elif log:
+        axes.set_xscale("log")
+    axes.set(xlabel=label_of(x), ylabel=_label(metric))
+    axes.grid(alpha=0.3)
+    legend(axes, 4, title=label_of(by) if by else None, title_fontsize=8)
+    return picture_of(axes)
+
+
+def draw_comparison(
+    study: Study,
+    by: str = "learning.algorithm",
+    metric: str = PERSONAL,
+    reference: Any = "local",
+    where: Where | None = None,
+) -> Figure:
+    """Algorithms beside each other: the result of each with its 95 % interval, and the difference to a reference.
+
+    Differences are paired: seed by seed, on the same data and movement. The reference is the first where it is missing.
+    """
+    if by not in study.parameters:
+        raise ValueError(f"{study.folder}: {by} was not varied, only {', '.join(study.parameters) or 'nothing'}")
+    study.must_be_all(where, by)
+    rows = study.chosen(where).assign(result=_results(study, metric))
+    table = rows.pivot_table(index="replication", columns=by, values="result")  # without those that have no result
+    names = [name for name in study.values(by, where) if name in table.columns]
+    figure = picture(9.6, 1.3 + 0.36 * max(1, len(names)))
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.15, 1.0])
+    if not names:
+        return figure
+    base = reference if reference in names else names[0]
+    for i, name in enumerate(names):
+        _dot(left, table[name].dropna(), i, GREY if name == base else BLUE)
+        if name != base:
+            _dot(right, (table[name] - table[base]).dropna(), i, GREEN)
+    left.set_yticks(range(len(names)), [named(name) for name in names])
+    left.set_ylim(len(names) - 0.5, -0.5)
+    left.set(xlabel=_label(metric))
+    right.axvline(0.0, color=GREY, linewidth=0.8, linestyle="--")
+    right.set(xlabel=f"difference to {named(base)}, paired by seed" + (" (points)" if "(%)" in _label(metric) else ""))
+    for axes in (left, right):
+        axes.grid(alpha=0.3, axis="x")
+    return figure
+
+
+def draw_panels(study: Study, draw: Callable[[Where, Axes], Any], over: list[str], width_in: float = 4.6) -> Figure:
+    """The same drawing for every combination of values of the parameters `over`, a panel each."""
+    combinations = study.done[over].drop_duplicates().to_dict("records")
+    across = min(3, len(combinations))
+    down = math.ceil(len(combinations) / across)
+    figure = picture(width_in * across, 3.7 * down)
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for where, axes in zip(combinations, panels, strict=False):
+        draw({str(key): value for key, value in where.items()}, axes)
+        title = ", ".join(f"{label_of(str(key))} = {named(value)}" for key, value in where.items())
+        axes.set_title(title, fontsize=9)
+    for axes in panels[len(combinations) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def heat_limits(study: Study, metric: str) -> tuple[float, float]:
+    """Lowest and highest mean of a point, for heat maps side by side."""
+    means = _results(study, metric).groupby([study.index[key] for key in study.parameters]).mean().to_numpy()
+    return _least(means), _most(means)
+
+
+def _results(study: Study, metric: str) -> pd.Series[Any]:
+    """A result of every run, in the unit in which it is shown."""
+    index = study.index
+    if metric == "bytes" and "bytes_down" in index:
+        column = index["bytes_down"] + index["bytes_up"]
+    elif metric in index and pd.api.types.is_numeric_dtype(index[metric]):
+        column = index[metric]
+    else:
+        numeric = [str(name) for name in index.select_dtypes("number") if name not in (*study.parameters, "seed")]
+        raise ValueError(f"metric = {metric!r}: must be a number of the study's index: bytes, {', '.join(numeric)}")
+    return column.astype(float) / METRICS.get(metric, (1.0, ""))[0]
+
+
+def _label(metric: str) -> str:
+    return METRICS[metric][1] if metric in METRICS else label_of(metric)
+
+
+def _cell(axes: Axes, j: int, i: int, results: list[float], shade: float) -> None:
+    """Mean ± interval of the runs that have a result, and how many they are where others have none."""
+    known = [value for value in results if not math.isnan(value)]
+    if not known:
+        axes.add_patch(_hatched(j, i))
+        return
+    mean, width = interval(known)
+    dark = sum(colormaps[MAP](min(max(shade, 0.0), 1.0))[:3]) < 1.6
+    text = _digits(mean) + ("" if width is None else f"\n± {_digits(width)}")
+    text += "" if len(known) == len(results) else f"\n({len(known)} of {len(results)})"
+    axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black", linespacing=1.3)
+
+
+def _mean(results: list[float]) -> float:
+    known = [value for value in results if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _hatched(j: int, i: int) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor="white", edgecolor=GREY, hatch="///", linewidth=0)
+
+
+def _dot(axes: Axes, values: pd.Series[Any], place: int, colour: str) -> None:
+    if len(values):
+        mean, width = interval(list(values))
+        axes.scatter(
+            values, np.full(len(values), place), s=26, facecolor="none", edgecolor=colour, linewidths=0.8, zorder=4
+        )
+        axes.errorbar(mean, place, xerr=width or 0.0, color=colour, marker="o", markersize=5, capsize=3)
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _is_log(values: list[Any]) -> bool:
+    """Whether numbers are spread so that they are better looked at by their orders."""
+    return len(values) > 2 and min(values) > 0 and max(values) / min(values) >= 50
+
+
+def _least(values: np.ndarray[Any, Any]) -> float:
+    return float(np.nanmin(values)) if np.isfinite(values).any() else 0.0
+
+
+def _most(values: np.ndarray[Any, Any]) -> float:
+    return float(np.nanmax(values)) if np.isfinite(values).any() else 1.0

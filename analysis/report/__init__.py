@@ -1,0 +1,56 @@
+"""`fedmule report`: all figures of a run or a study, and a page that explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from analysis.loading import Run, load_run
+from analysis.plots.style import save
+from analysis.report.content import Content
+from analysis.report.pages import as_html, as_md
+from analysis.report.runs import run_content
+from analysis.report.studies import study_content
+from analysis.studies import load_study
+from simulator.errors import UserError
+from simulator.runfolder import write_text
+
+FORMATS = ("png", "pdf", "svg")
+
+
+def content_of(folder: Path) -> Content:
+    """What the report of a folder says and shows."""
+    is_run, is_study = (folder / "manifest.json").is_file(), (folder / "index.parquet").is_file()
+    if not (is_run or is_study):
+        what = "is neither a run folder (it has no manifest.json) nor a study's (it has no index.parquet)"
+        raise UserError(f"{folder}: {what if folder.exists() else 'no such folder'}")
+    try:
+        loaded = load_run(folder) if is_run else load_study(folder)
+    except (ValueError, FileNotFoundError) as error:  # a file that is cut off, or gone
+        raise UserError(f"{folder}: is damaged and cannot be read: {error}") from error
+    return run_content(loaded) if isinstance(loaded, Run) else study_content(loaded)
+
+
+def write_report(
+    folder: str | Path,
+    out: str | Path | None = None,
+    formats: Sequence[str] = ("png", "pdf"),
+    progress: Callable[[float], None] = lambda share: None,
+) -> Path:
+    """Write figures, report.md and report.html into FOLDER/figures, or `out`; PNG always. Returns where."""
+    content = content_of(Path(folder))
+    target = Path(folder) / "figures" if out is None else Path(out)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UserError(f"{target}: is a file; choose a folder with --out") from None
+    drawn = []
+    for i, item in enumerate(content.items):
+        figure = item.draw()
+        for kind in dict.fromkeys(("png", *formats)):
+            save(figure, target / f"{item.name}.{kind}")
+        drawn.append((item, (target / f"{item.name}.png").read_bytes()))
+        progress((i + 1) / len(content.items))
+    write_text(target / "report.md", as_md(content, [(item, f"{item.name}.png") for item, _ in drawn]))
+    write_text(target / "report.html", as_html(content, drawn))
+    return target

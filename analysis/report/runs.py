@@ -1,0 +1,181 @@
+"""The report of a run: which figures apply, and why others do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.experiments import Table
+from analysis.loading import Run
+from analysis.plots import (
+    draw_ages,
+    draw_convergence,
+    draw_costs,
+    draw_graph,
+    draw_map,
+    draw_theory,
+    draw_visits,
+)
+from analysis.plots.convergence import has_constraint
+from analysis.report.content import Content, Item
+from simulator.progress import WHY, clock, megabytes
+
+MOST_IN_THEORY = 400  # clients; beyond, minutes
+
+
+def run_content(run: Run) -> Content:
+    """The figures that apply to a run, finished or not, and what is missing."""
+    content = Content(f"Run {run.scenario['name']}", _facts(run), _ending(run))
+    if not len(run.contacts):
+        content.missing.append("Accuracy, visits, ages and theory: nobody has been visited.")
+    _learning(run, content)
+    if run.scenario["learning"]["server"] == "vehicle":
+        _driving(run, content)
+    else:
+        content.missing.append(
+            'Map, visits and theory: learning.server = "star" is an ideal server that reaches clients wherever they '
+            "are; nothing drives."
+        )
+    if run.contacts["personal_test_acc_mean"].notna().any():
+        content.missing.append(
+            "Bands: this is one run with one seed. Bands come with seeds: fedmule study SCENARIO --seeds 5, and the "
+            "report of that study."
+        )
+    return content
+
+
+def _learning(run: Run, content: Content) -> None:
+    if not len(run.contacts):
+        return
+    content.items.append(
+        Item(
+            "accuracy",
+            "Accuracy, and what it cost",
+            "Test accuracy of the models that clients hold (personal) and of the one that is carried (token), mean "
+            "over clients, against simulated time, time on this computer, visits and bytes on the air.",
+            lambda: draw_costs(run),
+        )
+    )
+    if has_constraint(run):
+        content.items.append(
+            Item(
+                "convergence",
+                "Does the algorithm come to rest?",
+                "How far models are outside their tube around the token, the Lagrangian (and the Lyapunov function "
+                "where the losses' smoothness is known), how far the token moves at a visit, and the size of the "
+                "duals; all should settle.",
+                lambda: draw_convergence(run),
+            )
+        )
+    else:
+        algorithm = _kind(run.scenario["learning"]["algorithm"])
+        content.missing.append(f"Convergence: {algorithm} logs no constraint between personal models and token.")
+
+
+def _driving(run: Run, content: Content) -> None:
+    if run.track.empty:
+        content.missing.append("Ways on the map: no track was logged (log.track = false, or the run just began).")
+    content.items.insert(
+        0,
+        Item(
+            "map",
+            "Where it happened",
+            "Terrain, the ways driven and walked, where contacts took place, and where clients were in the end. Grey "
+            "stops movement and weakens radio, blue stops movement, dotted ground can be crossed but weakens radio.",
+            lambda: draw_map(run),
+        ),
+    )
+    if run.graph.empty:
+        content.missing.append(
+            "Contact graph and theory of the walk: no graph was logged (log.graph_every = 0, or more than the visits "
+            "there were)."
+        )
+    else:
+        places = "" if not run.track.empty else " No track was logged: places are chosen so that links show."
+        content.items.append(
+            Item(
+                "graph",
+                "Who could hear whom",
+                f"The contact graph at its last snapshot: the vehicle's next target is drawn along such links.{places}",
+                lambda: draw_graph(run),
+            )
+        )
+    if len(run.contacts):
+        items = [
+            Item(
+                "visits",
+                "Visits per client",
+                "How often a vehicle came to each client, and in how many exchanges, at its own visits and at "
+                "neighbours', it took part with success.",
+                lambda: draw_visits(run),
+            ),
+            Item(
+                "ages",
+                "How old each client's last visit is",
+                "A row per client: dark just after a visit, bright when none has come for long, grey before the first.",
+                lambda: draw_ages(run),
+            ),
+        ]
+        content.items.extend(items)
+        _theory(run, content)
+
+
+def _theory(run: Run, content: Content) -> None:
+    count = int(run.scenario["clients"]["count"])
+    if count > MOST_IN_THEORY:
+        content.missing.append(f"Theory of the walk: with {count} clients it takes minutes; call draw_theory(run).")
+    elif not run.graph.empty:
+        content.items.append(
+            Item(
+                "theory",
+                "The walk, and the theory",
+                "How fast the walk forgets its start, snapshot by snapshot and over the whole run, visits against the "
+                "stationary distribution, and how stale clients become; docs/theory.md explains every quantity.",
+                lambda: draw_theory(run),
+            )
+        )
+
+
+def _facts(run: Run) -> Table:
+    """A line per fact; from the tables, so that it holds for runs without a summary too."""
+    scenario, contacts = run.scenario, run.contacts
+    learning, count = scenario["learning"], int(scenario["clients"]["count"])
+    sent = int(contacts["bytes_down"].sum() + contacts["bytes_up"].sum())
+    asked, through = int(contacts["active"].sum()), int(contacts["delivered"].sum())
+    start = run.clients[run.clients["visit"] == 0]["test_acc"].mean()
+    personal, vehicles = _last(contacts["personal_test_acc_mean"], start), contacts["vehicle"].nunique()
+    rows = [
+        ["", "value"],
+        ["algorithm, data, model", ", ".join(_kind(learning[key]) for key in ("algorithm", "dataset", "model"))],
+        ["radio, movement", f"{_kind(scenario['radio'])}, {_kind(scenario['clients']['mobility'])}"],
+        ["seed", str(scenario["seed"])],
+        ["clients", f"{count}, {contacts['client'].nunique()} of them visited"],
+        ["visits", f"{len(contacts)}" + (f" by {vehicles} vehicles" if vehicles > 1 else "")],
+        ["simulated time", clock(_last(contacts["sim_time_s"], 0.0))],
+        ["host time", f"{_last(contacts['host_time_s'], 0.0):.1f} s"],
+        ["personal accuracy", f"{_percent(personal)}, {_percent(start)} at the start"],
+        ["token accuracy", _percent(_last(contacts["token_test_acc"], float("nan")))],
+        ["on the air", f"{megabytes(sent)} in {clock(contacts['airtime_s'].sum())}"],
+        ["exchanges", f"{through} of {asked} got through"],
+        ["gradient steps", str(int(contacts["gradient_steps"].sum()))],
+    ]
+    return rows
+
+
+def _ending(run: Run) -> str:
+    why = run.summary.get("stopped_by") or run.manifest.get("stopped_by")
+    if run.finished or why:
+        return f"It ended because {WHY.get(str(why), str(why))}."
+    return "It has not ended: it is under way, or was killed. Everything here is as far as it was logged."
+
+
+def _kind(part: Any) -> str:
+    return str(part["kind"] if isinstance(part, dict) else part)
+
+
+def _last(column: Any, otherwise: float) -> float:
+    known = column.dropna()
+    return float(known.iloc[-1]) if len(known) else otherwise
+
+
+def _percent(value: float) -> str:
+    return "not known" if value != value else f"{100 * value:.1f} %"

@@ -1,0 +1,137 @@
+"""The report of a study: curves, effects and heat maps of what was varied, and what failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.measures import PERSONAL
+from analysis.plots import draw_comparison, draw_costs, draw_curves, draw_effect, draw_heat
+from analysis.plots.curves import COSTS, SCALES
+from analysis.plots.studies import draw_panels, heat_limits
+from analysis.plots.style import picture
+from analysis.plots.words import METRICS
+from analysis.report.content import Content, Item
+from analysis.studies import Study, points_table
+
+RESULTS = (PERSONAL, "token_test_acc", "sim_time_s", "bytes")
+MOST_PANELS = 12
+ALGORITHM = "learning.algorithm"
+
+
+def study_content(study: Study) -> Content:
+    """The figures that apply to what was varied, and what is missing."""
+    name = str(study.study.get("title") or study.study.get("name") or study.folder.name)
+    legend = "Mean over seeds ± 95 % interval (Student's t). " + (
+        "All points have the same seeds: same data, start model and, where the varied keys leave it alone, movement."
+        if study.study.get("common_random_numbers", True)
+        else "Every point has random numbers of its own."
+    )
+    content = Content(f"Study {name}", points_table(study.index, study.parameters), legend)
+    if len(study.done):
+        _figures(study, study.free(), content)
+    _what_is_missing(study, content)
+    return content
+
+
+def _figures(study: Study, free: Sequence[str], content: Content) -> None:
+    if not free:
+        text = "Mean test accuracy over seeds with its 95 % band, against what it cost."
+        content.items.append(
+            Item("accuracy", "Accuracy, and what it cost", text, lambda: draw_costs(list(study.runs())))
+        )
+        return
+    if list(free) == [ALGORITHM]:
+        text = (
+            "Left the personal test accuracy of every algorithm: small dots are runs, large ones means with 95 % "
+            "intervals. Right the difference to training alone, paired seed by seed: an interval that leaves out 0 is "
+            "more than chance for that one pair; the table of fedmule compare corrects for many."
+        )
+        content.items.append(Item("comparison", "Algorithms beside each other", text, lambda: draw_comparison(study)))
+    if len(free) == 1:
+        text = f"Accuracy of personal models and token, simulated time and bytes over {free[0]}; small dots are runs."
+        content.items.append(Item("effect", f"What {free[0]} does", text, lambda: _effects(study)))
+        text = f"Mean personal accuracy with its 95 % band over seeds for each {free[0]}, against what it cost."
+        content.items.append(Item("accuracy", "Accuracy, and what it cost", text, lambda: draw_costs(study)))
+        return
+    _heat_maps(study, free, content)
+    _curves(study, free, content)
+
+
+def _effects(study: Study) -> Figure:
+    figure = picture(11.0, 7.0)
+    for axes, metric in zip(figure.subplots(2, 2).ravel(), RESULTS, strict=True):
+        draw_effect(study, metric=metric, axes=axes)
+    return figure
+
+
+def _heat_maps(study: Study, free: Sequence[str], content: Content) -> None:
+    x, y, *others = free
+    panels = len(study.done[others].drop_duplicates()) if others else 1
+    if panels > MOST_PANELS:
+        left = f"Heat maps of {x} and {y}: {panels} combinations of {', '.join(others)} are too many to show"
+        content.missing.append(f"{left}; draw those you want with draw_heat(study, where=…).")
+        return
+    for metric in RESULTS:
+        name = METRICS[metric][1]
+        each = f", a panel for each {' and '.join(others)}" if others else ""
+        text = f"Mean over seeds ± 95 % interval{each}; hatched where no run is done."
+        draw = partial(_heat_map, study, x, y, others, metric)
+        content.items.append(Item(f"heat-{metric}", f"{name[0].upper()}{name[1:]} over {x} and {y}", text, draw))
+
+
+def _heat_map(study: Study, x: str, y: str, others: list[str], metric: str) -> Figure:
+    if not others:
+        return draw_heat(study, x, y, metric)
+    limits = heat_limits(study, metric)
+
+    def draw(where: dict[str, Any], axes: Axes) -> None:
+        draw_heat(study, x, y, metric, where, axes, limits)
+
+    return draw_panels(study, draw, others)
+
+
+def _curves(study: Study, free: Sequence[str], content: Content) -> None:
+    by, *others = free
+    panels = len(study.done[others].drop_duplicates())
+    if panels > MOST_PANELS:
+        left = f"Curves of accuracy: {panels} combinations of {', '.join(others)} are too many to show"
+        content.missing.append(f"{left}; draw those you want with draw_curves(study, where=…).")
+        return
+    for against in COSTS:
+        text = f"Mean personal accuracy with its 95 % band over seeds, a panel for each {' and '.join(others)}."
+        draw = partial(_curve, study, by, others, against)
+        content.items.append(Item(f"accuracy-{against}", f"Accuracy against {SCALES[against][1]}", text, draw))
+
+
+def _curve(study: Study, by: str, others: list[str], against: str) -> Figure:
+    def draw(where: dict[str, Any], axes: Axes) -> None:
+        draw_curves(study, against, by, where, axes=axes)
+
+    return draw_panels(study, draw, others)
+
+
+def _what_is_missing(study: Study, content: Content) -> None:
+    index, missing = study.index, content.missing
+    if not len(study.done):
+        missing.append("All figures: no run is done.")
+    elif index["replication"].nunique() == 1:
+        missing.append("Bands and intervals: there is one seed only. Say the study's command again with --seeds 5.")
+    failed, absent = (int((index["status"] == status).sum()) for status in ("failed", "missing"))
+    if absent:
+        missing.append(
+            f"{absent} of {len(index)} runs were never made: the study was interrupted. Its command goes on with them."
+        )
+    if failed:
+        missing.append(f"{failed} of {len(index)} runs failed; the table of failures says why.")
+        reasons = Counter(str(error).strip() for error in index.loc[index["status"] == "failed", "error"])
+        content.tables["Failures"] = [["runs", "why"], *([str(n), why] for why, n in reasons.most_common())]
+    diverged = int((study.done["stopped_by"] == "diverged").sum()) if len(study.done) else 0
+    if diverged:
+        missing.append(f"{diverged} runs diverged before their end; their last accuracies are in the means.")
+    missing.append("Maps, visits and theory are of single runs: fedmule report on one of the folders in runs/.")

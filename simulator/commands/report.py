@@ -1,0 +1,38 @@
+"""fedmule report: draw everything about a run or a study, and explain it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from simulator.commands import arguments
+
+
+def add(commands: Any) -> None:
+    """The command `report`."""
+    report = commands.add_parser(
+        "report",
+        help="draw all figures of a run or a study, with a page that explains them",
+        description="Draw all figures that apply to a run or a study, and write them with a Markdown and an HTML page "
+        "that explains each and says what is missing. Runs need not be finished.",
+    )
+    report.add_argument("folder", metavar="RUN|STUDY", help="a run folder, or a study's")
+    report.add_argument("--out", metavar="DIR", help="where figures and pages go (default: figures in that folder)")
+    report.add_argument(
+        "--formats", type=arguments.names, default=["png", "pdf"], metavar="A,B",
+        help="of png, pdf and svg; png is always written (default png,pdf)",
+    )  # fmt: skip
+    report.set_defaults(command=_report)
+
+
+def _report(given: Any) -> int:
+    from analysis.report import FORMATS, write_report
+    from simulator.errors import UserError
+    from simulator.progress import ShareDone
+
+    for kind in given.formats:
+        if kind not in FORMATS:
+            raise UserError(f"--formats {kind}: must be of {', '.join(FORMATS)}")
+    target = write_report(given.folder, given.out, given.formats, ShareDone("figures"))
+    sys.stdout.write(f"figures and report.md in {target}\nopen {target / 'report.html'}\n")
+    return 0

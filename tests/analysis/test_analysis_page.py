@@ -1,0 +1,57 @@
+"""docs/analysis.md: its code runs, its pictures are there, and no plot is left out."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+import analysis.plots
+from analysis import load_run
+from simulator.notebook import simulate
+from simulator.study import Study, write_study
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "analysis.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def make_study(folder: Path, run: Path) -> None:
+    """A study of speed and range that has the same run everywhere."""
+    summary, rows = load_run(run).summary, []
+    results = {key: value for key, value in summary.items() if key not in ("name", "seed")}
+    for speed in (2, 18):
+        for reach in (30, 100):
+            for seed in range(2):
+                keys = {"run": f"runs/{len(rows)}", "scenario": "warzone", "seed": seed, "replication": seed}
+                values = {"vehicle.speed_mps": speed, "radio.range_m": reach, "status": "done", "error": None}
+                rows.append({**keys, **values, **results})
+                shutil.copytree(run, folder / keys["run"])
+    vary = {"vehicle.speed_mps": (2, 18), "radio.range_m": (30, 100)}
+    write_study(folder, Study(name="s", scenarios=("warzone",), vary=vary), pd.DataFrame(rows))
+
+
+def test_the_code_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = simulate("warzone", {"stop.visits": 40})
+    make_study(tmp_path / "studies/speed_and_range", run)
+    names: dict[str, object] = {}
+    for block in BLOCKS:
+        exec(compile(block, "analysis.md", "exec"), names)
+    assert Path("warzone.png").exists()
+    for line in re.findall(r"^draw_.*\)(?=  #|$)", "\n".join(BLOCKS), re.MULTILINE):
+        if "savefig" not in line:
+            assert isinstance(eval(line, names), Figure), line
+
+
+def test_every_plot_has_its_picture() -> None:
+    used = set(re.findall(r"\b(draw_\w+)\(", "\n".join(BLOCKS)))
+    assert used == set(analysis.plots.__all__)
+    pictures = re.findall(r"!\[[^]]+\]\((.+?)\)", PAGE)
+    assert len(pictures) == 13
+    for picture in pictures:
+        assert 5_000 < (DOCS / picture).stat().st_size < 150_000, picture

@@ -1,0 +1,299 @@
+"""What the pictures show is what the tables say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import Run, Study, load_run
+from analysis.plots import (
+    draw_accuracy,
+    draw_ages,
+    draw_comparison,
+    draw_convergence,
+    draw_costs,
+    draw_curves,
+    draw_effect,
+    draw_graph,
+    draw_heat,
+    draw_map,
+    draw_run,
+    draw_theory,
+    draw_visits,
+)
+from analysis.plots.style import save
+from analysis.plots.visits import ages
+from analysis.plots.words import label_of, named
+from simulator.run import run_scenario
+from simulator.scenario import Scenario
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    from conftest import SMALL
+
+    folder, found = tmp_path_factory.mktemp("runs"), []
+    for seed in range(3):
+        run_scenario(Scenario.model_validate({**SMALL, "seed": seed}), str(folder / str(seed)))
+        found.append(load_run(folder / str(seed)))
+    return found
+
+
+def study_of(runs: list[Run], folder: Path, **parameters: list[Any]) -> Study:
+    """A study of 2 × 2 × 3 seeds whose results are known: accuracy = x/10 + y/100 + seed/1000, a run each."""
+    rows = []
+    for x in parameters["x"]:
+        for y in parameters["y"]:
+            for seed, run in enumerate(runs):
+                result = parameters["x"].index(x) / 10 + parameters["y"].index(y) / 100 + seed / 1000
+                keys = {"run": str(run.folder), "scenario": "small", "seed": seed, "replication": seed}
+                outcome = {**run.summary, "personal_test_acc_mean": result}
+                rows.append(
+                    {**keys, "vehicle.speed_mps": x, "radio.kind": y, "status": "done", "error": None, **outcome}
+                )
+    study = {"name": "s", "scenarios": ["small"], "vary": {"vehicle.speed_mps": [], "radio.kind": []}, "zip": []}
+    return Study(folder, study, pd.DataFrame(rows))
+
+
+@pytest.fixture
+def study(runs: list[Run], tmp_path: Path) -> Study:
+    return study_of(runs, tmp_path, x=[5, 10], y=["disc", "ble"])
+
+
+def texts(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def names(axes: Axes) -> list[str]:
+    return [str(label) for label in axes.get_legend_handles_labels()[1]]
+
+
+# --- runs -----------------------------------------------------------------------------------------------------
+
+
+def test_accuracy_of_one_run_is_its_log(runs: list[Run]) -> None:
+    contacts = runs[0].contacts
+    for against, x in {
+        "sim_time_s": contacts["sim_time_s"] / 3600,
+        "host_time_s": contacts["host_time_s"],
+        "visits": contacts["visit"],
+        "bytes": (contacts["bytes_down"] + contacts["bytes_up"]).cumsum() / 1e6,
+    }.items():
+        axes = draw_accuracy(runs[0], against).axes[0]
+        personal, token = axes.lines
+        assert list(personal.get_xdata()) == pytest.approx(list(x))
+        assert list(personal.get_ydata()) == pytest.approx(list(100 * contacts["personal_test_acc_mean"]))
+        assert len(np.asarray(token.get_xdata())) == contacts["token_test_acc"].notna().sum()
+    with pytest.raises(ValueError, match="must be one of sim_time_s"):
+        draw_accuracy(runs[0], "hours")
+
+
+def test_accuracy_of_seeds_is_their_mean_with_a_band(runs: list[Run]) -> None:
+    axes = draw_accuracy(runs, "visits").axes[0]
+    x, y = (np.asarray(values, dtype=float) for values in axes.lines[0].get_data())
+    last = [100 * run.contacts["personal_test_acc_mean"].iloc[-1] for run in runs]
+    assert (x[-1], y[-1]) == (20, pytest.approx(np.mean(last)))
+    band = axes.collections[0].get_paths()[0].get_extents()
+    width = 4.302653 * np.std(last, ddof=1) / math.sqrt(3)  # Student's t, two degrees
+    assert band.y1 >= min(100.0, np.mean(last) + width) - 1e-6
+
+
+def test_pictures_go_where_they_are_told(runs: list[Run]) -> None:
+    figure = Figure()
+    axes = figure.subplots()
+    assert draw_accuracy(runs[0], axes=axes) is figure
+    assert draw_map(runs[0]) is not figure
+    assert draw_map(runs[0])._repr_png_().startswith(b"\x89PNG")  # a notebook shows it
+
+
+def test_the_map_shows_ways_contacts_and_clients(runs: list[Run]) -> None:
+    axes = draw_map(runs[0]).axes[0]
+    assert names(axes) == ["ways of clients", "way driven", "contacts", "clients at the end"]
+    assert axes.get_xlim() == (0, 300)
+    contacts = axes.collections[names(axes).index("contacts")].get_offsets()
+    assert np.asarray(contacts) == pytest.approx(runs[0].contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy())
+
+
+def test_the_map_of_two_vehicles_has_two_ways(runs: list[Run]) -> None:
+    track = runs[0].track
+    second = track[track["node"] == "vehicle"].assign(id=1, x_m=lambda rows: rows["x_m"] + 5)
+    run = replace(runs[0], track=pd.concat([track, second]))
+    assert names(draw_map(run).axes[0])[1:3] == ["vehicle 0", "vehicle 1"]
+
+
+def test_a_map_without_a_track_has_contacts_only(runs: list[Run]) -> None:
+    run = replace(runs[0], track=runs[0].track.iloc[:0])
+    assert names(draw_map(run).axes[0]) == ["contacts"]
+    assert "vehicle" not in names(draw_graph(run).axes[0])  # places are made up
+
+
+def test_the_graph_at_a_visit_is_the_logged_one(runs: list[Run]) -> None:
+    run = runs[0]
+    axes = draw_graph(run, visit=12).axes[0]
+    rows = run.graph[run.graph["visit"] == 10]
+    edges = rows[rows["a"] != rows["b"]]
+    assert f"{len(edges)} links" in names(axes)
+    drawn = np.array(axes.collections[0].get_segments())
+    track = run.track[run.track["node"] == "client"]
+    now = rows["sim_time_s"].iloc[0]
+    for (a, b), segment in zip(edges[["a", "b"]].to_numpy(), drawn, strict=True):
+        for client, place in ((a, segment[0]), (b, segment[1])):
+            own = track[track["id"] == client]
+            assert place[0] == pytest.approx(np.interp(now, own["sim_time_s"], own["x_m"]))
+    with pytest.raises(ValueError, match="first contact graph was logged at visit 5"):
+        draw_graph(run, visit=2)
+
+
+def test_visits_and_exchanges_are_counted(runs: list[Run]) -> None:
+    axes = draw_visits(runs[0]).axes[0]
+    counts = runs[0].contacts["client"].value_counts()
+    assert [bar.get_height() for bar in axes.patches] == [counts.get(i, 0) for i in range(8)]
+    last = runs[0].clients[runs[0].clients["visit"] == 20].set_index("client")
+    exchanges = np.asarray(axes.collections[0].get_offsets())[:, 1]
+    assert list(exchanges) == list(last["participations"])
+
+
+def test_visits_are_stacked_by_vehicle(runs: list[Run]) -> None:
+    contacts = runs[0].contacts.assign(vehicle=lambda rows: rows["visit"] % 2)
+    axes = draw_visits(replace(runs[0], contacts=contacts)).axes[0]
+    assert set(names(axes)) == {"exchanges delivered", "visits of vehicle 0", "visits of vehicle 1"}
+    tops = [bar.get_y() + bar.get_height() for bar in axes.patches[8:]]
+    counts = contacts["client"].value_counts()
+    assert tops == [counts.get(i, 0) for i in range(8)]
+
+
+def test_ages_count_from_the_last_visit(runs: list[Run]) -> None:
+    contacts, times = runs[0].contacts, np.array([0.0, 30.0, 77.0, 200.0])
+    table = ages(runs[0], times)
+    for client in range(8):
+        own = contacts.loc[contacts["client"] == client, "sim_time_s"]
+        for j, t in enumerate(times):
+            before = own[own <= t]
+            assert table[client, j] == pytest.approx(t - before.max() if len(before) else math.nan, nan_ok=True)
+    axes = draw_ages(runs[0]).axes[0]
+    assert np.asarray(axes.images[0].get_array()).shape == (8, 400)
+    with pytest.raises(ValueError, match='"visits" or "exchanges"'):
+        draw_ages(runs[0], of="meals")
+
+
+def test_four_costs_convergence_and_theory(runs: list[Run]) -> None:
+    assert len(draw_costs(runs[0]).axes) == 4
+    violation = draw_convergence(runs[0]).axes[0].lines[0]
+    logged = runs[0].contacts["violation_max"].dropna()
+    assert list(violation.get_ydata()) == list(logged)
+    assert len(draw_theory(runs[0]).axes) == 4
+    assert len(draw_run(runs[0]).axes) == 2
+
+
+def test_runs_without_a_visit_are_drawn_empty(runs: list[Run]) -> None:
+    run = replace(runs[0], contacts=runs[0].contacts.iloc[:0])
+    for draw in (draw_accuracy, draw_costs, draw_map, draw_visits, draw_ages, draw_convergence, draw_run):
+        draw(run).savefig(Path("/dev/null"), format="png")
+
+
+# --- studies --------------------------------------------------------------------------------------------------
+
+
+def test_a_heat_map_has_means_and_intervals(study: Study) -> None:
+    axes = draw_heat(study).axes[0]
+    assert axes.get_xlabel() == "vehicle speed (m/s)"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["5", "10"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["disc", "ble"]
+    # 100 × (x/10 + y/100 + (0 + 1 + 2)/3/1000) ± t·s/√3 with s = 0.1
+    assert texts(axes) == ["0.1\n± 0.248", "10.1\n± 0.248", "1.1\n± 0.248", "11.1\n± 0.248"]
+    assert np.asarray(axes.images[0].get_array()) == pytest.approx(np.array([[0.1, 10.1], [1.1, 11.1]]))
+
+
+def test_a_heat_map_says_where_runs_failed(study: Study) -> None:
+    index = study.index.copy()
+    gone = (index["vehicle.speed_mps"] == 5) & (index["radio.kind"] == "disc")
+    index.loc[gone, "status"] = "failed"
+    index.loc[index.index[-1], "personal_test_acc_mean"] = math.nan
+    axes = draw_heat(replace(study, index=index)).axes[0]
+    assert len(axes.patches) == 1
+    assert texts(axes)[-1].endswith("(2 of 3)")
+
+
+def test_parameters_that_vary_too_must_be_chosen(study: Study) -> None:
+    with pytest.raises(ValueError, match=r"radio.kind vary too: choose values, such as where=\{'radio.kind': 'disc'\}"):
+        draw_effect(study, "vehicle.speed_mps")
+    with pytest.raises(ValueError, match=r"radio\.kind vary too"):
+        draw_curves(study, by="vehicle.speed_mps")
+    with pytest.raises(ValueError, match=r"clients\.count: was not varied, only vehicle"):
+        draw_heat(study, x="clients.count")
+    with pytest.raises(ValueError, match="must be a number of the study's index: bytes, "):
+        draw_heat(study, metric="stopped_by")
+
+
+def test_an_effect_has_a_line_per_group(study: Study) -> None:
+    axes = draw_effect(study, "vehicle.speed_mps", by="radio.kind").axes[0]
+    assert names(axes) == ["disc", "ble"]
+    means = [container.lines[0].get_ydata() for container in axes.containers]
+    assert list(means[0]) == pytest.approx([0.1, 10.1])
+    assert list(means[1]) == pytest.approx([1.1, 11.1])
+
+
+def test_curves_of_a_study_are_those_of_its_runs(study: Study, runs: list[Run]) -> None:
+    axes = draw_curves(study, "visits", where={"radio.kind": "disc"}).axes[0]
+    assert names(axes) == ["5", "10"]
+    ours = draw_curves({"a": runs}, "visits").axes[0].lines[0].get_ydata()
+    assert list(axes.lines[0].get_ydata()) == pytest.approx(list(ours))
+
+
+def test_a_comparison_pairs_seeds(runs: list[Run], tmp_path: Path) -> None:
+    study = study_of(runs, tmp_path, x=[1], y=["local", "ditto"])
+    study = replace(
+        study,
+        study={**study.study, "vary": {"learning.algorithm": []}},
+        index=study.index.rename(columns={"radio.kind": "learning.algorithm"}),
+    )
+    left, right = draw_comparison(study).axes
+    assert [label.get_text() for label in left.get_yticklabels()] == ["local", "ditto"]
+    (difference,) = right.containers
+    assert difference.lines[0].get_xdata() == pytest.approx([1.0])  # exactly a point in every seed: no interval
+    (bar,) = difference.lines[2][0].get_segments()
+    assert bar[:, 0] == pytest.approx([1.0, 1.0])
+    with pytest.raises(ValueError, match=r"was not varied, only vehicle\.speed_mps"):
+        draw_comparison(study_of(runs, tmp_path, x=[1], y=["a"]))
+
+
+def test_measures_become_columns(study: Study) -> None:
+    more = study.measured("visits made", lambda contacts: float(len(contacts)))
+    assert set(more.index["visits made"]) == {20.0}
+    assert texts(draw_heat(more, metric="visits made").axes[0])[0] == "20\n± 0"
+
+
+def test_words() -> None:
+    assert label_of("vehicle.speed_mps") == "vehicle speed (m/s)"
+    assert label_of("radio.rate_mbps") == "radio rate (Mb/s)"
+    assert label_of("clients.count") == "clients count"
+    assert named(0.25) == "0.25"
+    assert named("a$b") == r"a\$b"
+    assert len(named("x" * 100)) == 32
+
+
+def test_text_of_a_scenario_is_never_mathematics(runs: list[Run]) -> None:
+    run = replace(runs[0], scenario={**runs[0].scenario, "name": r"$\frac$ <b>"})
+    draw_theory(run).savefig(Path("/dev/null"), format="png")
+    draw_curves({r"$\frac$": [run]}).savefig(Path("/dev/null"), format="png")
+
+
+def test_a_run_without_graphs_says_so(runs: list[Run]) -> None:
+    with pytest.raises(ValueError, match="no contact graph was logged"):
+        draw_graph(replace(runs[0], graph=runs[0].graph.iloc[:0]))
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg"])
+def test_the_same_run_gives_the_same_file(runs: list[Run], kind: str, tmp_path: Path) -> None:
+    for name in "ab":
+        save(draw_visits(runs[0]), tmp_path / f"{name}.{kind}")
+    assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+    assert len(list(tmp_path.iterdir())) == 2

@@ -1,0 +1,211 @@
+"""`fedmule report`: what it draws, what it says is missing, for runs and studies of every sort."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis import load_study
+from analysis.report import content_of, write_report
+from simulator.cli import main
+from simulator.notebook import compare, vary
+from simulator.run import run_scenario
+from simulator.scenario import Scenario
+from simulator.tables import TableWriter, read_table
+
+Small = Callable[..., Scenario]
+ALL = ["map", "accuracy", "convergence", "graph", "visits", "ages", "theory"]
+
+
+def drawn(folder: Path) -> list[str]:
+    return [item.name for item in content_of(folder).items]
+
+
+def missing(folder: Path) -> str:
+    return "\n".join(content_of(folder).missing)
+
+
+def test_a_run_gets_all_figures_and_two_pages(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_scenario(small(name="a<script>alert(1)</script> | $x$ `b`"), str(tmp_path / "run"))
+    assert main(["report", str(tmp_path / "run"), "--formats", "svg"]) == 0
+    figures = tmp_path / "run" / "figures"
+    assert f"open {figures / 'report.html'}" in capsys.readouterr().out
+    assert {file.name for file in figures.iterdir()} == {
+        *(f"{name}.{kind}" for name in ALL for kind in ("png", "svg")), "report.md", "report.html",
+    }  # fmt: skip
+    page, text = (figures / "report.html").read_text(), (figures / "report.md").read_text()
+    assert "<script" not in page
+    assert "a&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script" not in text
+    assert page.count("data:image/png;base64,") == len(ALL)
+    assert not re.search(r'(src|href)="(?!data:)', page)  # needs nothing else
+    assert "prefers-color-scheme: dark" in page
+    assert re.findall(r"\]\(([^)]+)\)", text) == [f"{name}.png" for name in ALL]
+    assert "Bands: this is one run with one seed" in text
+    assert "| visits | 20 |" in text
+
+
+def test_a_run_that_was_killed(small: Small, tmp_path: Path) -> None:
+    """A run as it lies there while it goes on: streams, no summary."""
+    run_scenario(small(), str(tmp_path / "whole"))
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    shutil.copy(tmp_path / "whole" / "scenario.toml", cut)
+    manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
+    (cut / "manifest.json").write_text(json.dumps({**manifest, "finished": False, "stopped_by": None}))
+    for name in ("contacts", "clients", "track", "graph"):
+        table = read_table(tmp_path / "whole", name)
+        writer = TableWriter(cut, name)
+        writer.append({column: table[column].to_pylist() for column in table.column_names})
+        writer.flush()
+        stream = cut / f"{name}.arrows"
+        stream.write_bytes(stream.read_bytes() + b"\xff\xff\xff\xff\x40")  # the beginning of a batch
+    assert drawn(cut) == ALL
+    assert content_of(cut).legend.startswith("It has not ended")
+    write_report(cut, formats=())
+    assert ["visits", "20"] in content_of(cut).summary
+
+
+def test_a_run_that_just_began(small: Small, tmp_path: Path) -> None:
+    run_scenario(small(), str(tmp_path / "run"))
+    for file in (tmp_path / "run").glob("*.parquet"):
+        file.unlink()
+    assert drawn(tmp_path / "run") == ["map"]
+    assert "nobody has been visited" in missing(tmp_path / "run")
+    write_report(tmp_path / "run", formats=())
+
+
+def test_a_run_that_reaches_nobody(small: Small, tmp_path: Path) -> None:
+    far = {"clients": {"count": 1, "mobility": {"kind": "static", "places": [[250, 150]]}}, "stop": {"sim_time_s": 1.0}}
+    run_scenario(small(**far), str(tmp_path / "run"))
+    assert drawn(tmp_path / "run") == ["map"]
+    assert ["visits", "0"] in content_of(tmp_path / "run").summary
+    write_report(tmp_path / "run", formats=())
+
+
+def test_an_ideal_server_has_no_map(small: Small, tmp_path: Path) -> None:
+    learning = {"server": "star", "active": 4, "algorithm": "fedavg"}
+    run_scenario(small(learning=learning), str(tmp_path / "run"))
+    assert drawn(tmp_path / "run") == ["accuracy"]
+    assert "nothing drives" in missing(tmp_path / "run")
+    assert "fedavg logs no constraint" in missing(tmp_path / "run")
+    write_report(tmp_path / "run", formats=())
+
+
+def test_what_was_not_logged_is_said(small: Small, tmp_path: Path) -> None:
+    run_scenario(small(log={"track": False, "graph_every": 0}), str(tmp_path / "run"))
+    assert drawn(tmp_path / "run") == ["map", "accuracy", "convergence", "visits", "ages"]
+    assert "no track was logged" in missing(tmp_path / "run")
+    assert "no graph was logged" in missing(tmp_path / "run")
+    write_report(tmp_path / "run", formats=())
+
+
+# --- studies --------------------------------------------------------------------------------------------------
+
+TINY = {
+    "clients": {"count": 4, "mobility": "static"},
+    "learning.dataset": {"kind": "synthetic", "samples": [20, 40]},
+    "learning.evaluate_every": 2,
+    "stop.visits": 6,
+    "log.track": False,
+}
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Studies over three parameters and over algorithms."""
+    folder = tmp_path_factory.mktemp("studies")
+    three = {"vehicle.speed_mps": [5, 10], "vehicle.jump": [0.1, 0.5], "vehicle.walk": ["degree", "lazy"]}
+    vary("smoke", three, seeds=2, changes=TINY, out=folder / "three", jobs=1)
+    compare("smoke", ["fedavg"], seeds=2, changes=TINY, out=folder / "algorithms", jobs=1)
+    return folder
+
+
+def part(studies: Path, to: Path, keep: Callable[[pd.DataFrame], pd.Series]) -> Path:
+    """A study with some rows of the index only."""
+    shutil.copytree(studies / "three", to)
+    index = pd.read_parquet(to / "index.parquet")
+    index[keep(index)].to_parquet(to / "index.parquet")
+    return to
+
+
+def test_three_parameters_are_heat_maps_with_panels(studies: Path) -> None:
+    content = content_of(studies / "three")
+    heats = [f"heat-{name}" for name in ("personal_test_acc_mean", "token_test_acc", "sim_time_s", "bytes")]
+    costs = [f"accuracy-{name}" for name in ("sim_time_s", "host_time_s", "visits", "bytes")]
+    assert [item.name for item in content.items] == heats + costs
+    assert len(content.items[0].draw().axes) == 4  # two panels, a colour bar each
+    target = write_report(studies / "three", formats=())
+    assert (target / "report.html").stat().st_size > 100_000
+    assert len(content.summary) == 1 + 8
+
+
+def test_one_parameter_and_none(studies: Path, tmp_path: Path) -> None:
+    one = part(studies, tmp_path / "one", lambda i: (i["vehicle.jump"] == 0.1) & (i["vehicle.walk"] == "lazy"))
+    assert drawn(one) == ["effect", "accuracy"]
+    write_report(one, formats=())
+    none = part(
+        studies,
+        tmp_path / "none",
+        lambda i: (i["vehicle.jump"] == 0.1) & (i["vehicle.walk"] == "lazy") & (i["vehicle.speed_mps"] == 5),
+    )
+    assert drawn(none) == ["accuracy"]
+    write_report(none, formats=())
+    single = part(studies, tmp_path / "single", lambda i: i["replication"] == 0)
+    assert "there is one seed only" in missing(single)
+    write_report(single, formats=())
+
+
+def test_algorithms_are_compared(studies: Path) -> None:
+    assert drawn(studies / "algorithms") == ["comparison", "effect", "accuracy"]
+    write_report(studies / "algorithms", formats=())
+
+
+def test_points_that_failed_are_listed(studies: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "failed"
+    shutil.copytree(studies / "three", folder)
+    index = pd.read_parquet(folder / "index.parquet")
+    index.loc[:1, ["status", "error"]] = ["failed", "<b>out of memory</b>"]
+    index.loc[2, "status"] = "missing"
+    index.to_parquet(folder / "index.parquet")
+    content = content_of(folder)
+    assert content.tables["Failures"] == [["runs", "why"], ["2", "<b>out of memory</b>"]]
+    assert "2 of 16 runs failed" in missing(folder)
+    assert "1 of 16 runs were never made" in missing(folder)
+    page = (write_report(folder, formats=()) / "report.html").read_text()
+    assert "&lt;b&gt;out of memory&lt;/b&gt;" in page
+    index["status"] = "failed"
+    keys = ["run", "scenario", "seed", "replication", *load_study(folder).parameters, "status", "error"]
+    index[keys].to_parquet(folder / "index.parquet")  # as the index is where no run ever was done
+    assert drawn(folder) == []
+    assert "no run is done" in missing(folder)
+    write_report(folder, formats=())
+
+
+# --- errors ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_run_and_no_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path)]) == 2
+    assert "is neither a run folder (it has no manifest.json) nor a study's" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "nowhere")]) == 2
+    assert "no such folder" in capsys.readouterr().err
+    (tmp_path / "manifest.json").write_text("{")
+    (tmp_path / "scenario.toml").write_text("")
+    assert main(["report", str(tmp_path)]) == 2
+    assert "is damaged and cannot be read" in capsys.readouterr().err
+
+
+def test_formats_and_places_that_cannot_be(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_scenario(small(stop={"visits": 2}), str(tmp_path / "run"))
+    assert main(["report", str(tmp_path / "run"), "--formats", "gif"]) == 2
+    assert "--formats gif: must be of png, pdf, svg" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main(["report", str(tmp_path / "run"), "--out", str(tmp_path / "file")]) == 2
+    assert "is a file; choose a folder with --out" in capsys.readouterr().err
