@@ -62,12 +62,12 @@ def run_page(run: Run) -> str:
 
 
 def _must_have_track(run: Run) -> None:
-    if (run.track["node"] == "vehicle").any():
+    server = run.scenario["learning"]["server"]
+    if server != "vehicle":
+        why = f'learning.server = "{server}": no vehicle drove'
+    elif (run.track["node"] == "vehicle").any():
         return
-    learning, log = run.scenario["learning"], run.scenario["log"]
-    if learning["server"] != "vehicle":
-        why = f'learning.server = "{learning["server"]}": no vehicle drove'
-    elif not log["track"]:
+    elif not run.scenario["log"]["track"]:
         why = "log.track = false: who was where was not logged"
     else:
         why = "nothing was logged before it ended"
@@ -103,7 +103,7 @@ def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count:
     shown = np.unique(np.append(np.arange(0, len(when), stride), max(len(when) - 1, 0)))[: len(when)]
     when = when.iloc[shown]
     rows = clients[clients["visit"].isin(when.index)]
-    place = (rows["client"].to_numpy(), when.index.get_indexer(rows["visit"]))
+    place = (rows["client"].to_numpy(), when.index.get_indexer(pd.Index(rows["visit"])))
 
     def grid(name: str, kind: type, fill: float = 0) -> NDArray[Any]:
         values = np.full((count, len(when)), fill, dtype=np.float64)
@@ -132,11 +132,10 @@ def _facts(run: Run, vehicles: int) -> list[str]:
     """What kind of run it is, in a few words."""
     scenario = run.scenario
     learning, clients = scenario["learning"], scenario["clients"]
-    count = int(clients["count"])
     return [
         " · ".join(_kind(learning[name]) for name in ("algorithm", "model", "dataset")),
-        f"{count:,} client{'s'[: count != 1]}, {_kind(clients['mobility'])}",
-        f"{vehicles} vehicle{'s'[: vehicles != 1]}, {scenario['vehicle']['speed_mps']:g} m/s",
+        f"{_counted(int(clients['count']), 'client')}, {_kind(clients['mobility'])}",
+        f"{_counted(vehicles, 'vehicle')}, {scenario['vehicle']['speed_mps']:g} m/s",
         _kind(scenario["radio"]),
         f"seed {scenario['seed']}",
     ]
@@ -148,6 +147,10 @@ def _ending(run: Run) -> str:
         return ""
     stopped_by = run.manifest.get("stopped_by")
     return f"unfinished: {str(stopped_by).replace('_', ' ')}" if stopped_by else "unfinished"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
 def _kind(value: Any) -> str:

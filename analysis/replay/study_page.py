@@ -42,6 +42,7 @@ RESULTS = {
     "lyapunov": ("Lyapunov function", "", 1.0),
 }
 IN_TABLE = 5
+MOST_T = 200  # values; for more of them Student's t hardly changes
 
 
 def study_page(study: Study, links: Mapping[str, str]) -> str:
@@ -54,8 +55,8 @@ def study_page(study: Study, links: Mapping[str, str]) -> str:
         "parameters": [{"key": key, "values": _values(index[key])} for key in study.parameters],
         "results": [dict(zip(("name", "unit"), RESULTS[name][:2], strict=True)) for name in results],
         "in_table": sum(name in list(RESULTS)[:IN_TABLE] for name in results),
-        "runs": [_run(row, study.parameters, results, links) for row in index.to_dict("records")],
-        "t975": _t975(int(index.groupby(study.parameters or ["scenario"]).size().max()) if len(index) else 1),
+        "runs": [_run(dict(row), study.parameters, results, links) for _, row in index.iterrows()],
+        "t975": _t975(min(len(index), MOST_T)),
     }
     return page("study.html", STYLES, SCRIPTS, f"{content['name']} · Fedmule study", content, "")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from browser import chromium, chromium_path
+from browser import chromium, chromium_path, wait_until
 
 from analysis import Run
 from analysis.replay import run_page
@@ -29,7 +29,9 @@ def made_up_run(clients: int, steps: int, together: bool, seed: int = 0) -> Run:
     end_s = 10.0 * steps
     times = np.linspace(0, end_s, steps)[None].repeat(clients, axis=0)
     if not together:
-        times = np.sort(np.concatenate([times[:, [0, -1]], draw.uniform(0, end_s, (clients, steps - 2))], axis=1), axis=1)
+        times = np.sort(
+            np.concatenate([times[:, [0, -1]], draw.uniform(0, end_s, (clients, steps - 2))], axis=1), axis=1
+        )
     velocity = draw.normal(0, 8.0, (clients, steps, 2))
     for k in range(1, steps):
         velocity[:, k] = 0.85 * velocity[:, k - 1] + 0.53 * velocity[:, k]
@@ -126,7 +128,7 @@ def measure(run: Run, play_s: float = 5.0) -> Measured:
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         began = time.perf_counter()
         page.goto(file.as_uri())
-        page.wait_for_function("window.replay && window.replay.frames > 0", timeout=60_000)
+        wait_until(page, "Boolean(window.replay?.frames)")
         open_s = time.perf_counter() - began
         page.keyboard.press("Space")
         page.wait_for_timeout(500)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+from browser import chromium_path
 from contact_cost import compare
 from hot_paths import main
+from replay_page import made_up_run, measure
 from trace_contacts import times_faster
 
 
@@ -26,3 +29,12 @@ def test_contacts_of_a_trace_are_found_faster_than_by_a_plain_search() -> None:
     ratio, found, plain = times_faster(40)
     assert len(found) == plain
     assert ratio > 20
+
+
+def test_a_thousand_clients_move_smoothly_in_a_page_of_less_than_10_mb() -> None:
+    if chromium_path() is None:
+        pytest.skip("no Chromium on the PATH")
+    pytest.importorskip("playwright", reason="Playwright is not installed")
+    found = measure(made_up_run(1000, 2000, together=True), play_s=2)
+    assert found.size_mb < 10
+    assert found.draw_ms < 33  # our share of a frame: how often the browser gets to run is the machine's affair

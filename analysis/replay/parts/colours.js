@@ -19,7 +19,7 @@ function rgb(colour) {
 /** Black or white, whichever can be read on a colour. */
 function inkOn(colour) {
   const [r, g, b] = colour.map((part) => (part / 255) ** 2.2);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#101418" : "#ffffff";
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#101418" : "#ffffff";
 }
 
 /** Paint the scale from left to right. */

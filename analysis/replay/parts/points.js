@@ -7,6 +7,7 @@ class Points {
     this.chosen = content.parameters.map(() => null); // a value of each parameter; null for all
     this.words = [];
     this.texts = content.runs.map((run) => this.textOf(run));
+    this.digits = content.results.map((_, i) => this.digitsOf(i));
   }
 
   /** All that a search looks at. */
@@ -15,14 +16,29 @@ class Points {
     return [...named, `seed=${run.seed}`, run.status, run.error ?? "", run.run].join(" ").toLowerCase();
   }
 
+  /** Digits after the point that suit all values of a result: three that count in the largest. */
+  digitsOf(result) {
+    const values = this.content.runs.map((run) => run.results[result]).filter((value) => value !== null);
+    const most = values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
+    return most > 0 ? Math.min(Math.max(2 - Math.floor(Math.log10(most)), 0), 8) : 0;
+  }
+
+  /** A value of a result as text, alike for all values of it. */
+  resultText(value, result) {
+    const digits = this.digits[result];
+    return Number.isInteger(value) && Math.abs(value) < 1e9 && !this.content.results[result].unit
+      ? numberText(value, 9)
+      : value.toLocaleString("en-GB", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  }
+
   search(text) {
     this.words = text.toLowerCase().split(/\s+/).filter(Boolean);
   }
 
-  /** Runs that pass all filters. */
-  get shown() {
+  /** Runs that pass all filters, but for those of some parameters. */
+  shown(but = []) {
     return this.content.runs.filter((run, i) =>
-      this.chosen.every((value, p) => value === null || run.parameters[p] === value)
+      this.chosen.every((value, p) => value === null || run.parameters[p] === value || but.includes(p))
       && this.words.every((word) => this.texts[i].includes(word)));
   }
 
@@ -55,11 +71,6 @@ function valueText(value) {
 }
 
 /** What a result is called, with its unit. */
-function resultText({ name, unit }) {
+function resultName({ name, unit }) {
   return unit ? `${name}, ${unit}` : name;
-}
-
-/** A mean as text, to a place that suits its size. */
-function meanText(value) {
-  return Math.abs(value) >= 10 && Math.abs(value) < 1e5 ? value.toFixed(1).replace(/\.0$/, "") : numberText(value, 3);
 }

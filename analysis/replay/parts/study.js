@@ -44,7 +44,7 @@ class StudyPage {
 
   makeAxes() {
     const { parameters, results } = this.content;
-    byId("metric").append(...results.map((result, i) => element("option", { value: String(i), textContent: resultText(result) })));
+    byId("metric").append(...results.map((result, i) => element("option", { value: String(i), textContent: resultName(result) })));
     for (const id of ["down", "across"]) {
       byId(id).append(...parameters.map(({ key }, i) => element("option", { value: String(i), textContent: key })),
         element("option", { value: "", textContent: "nothing" }));

@@ -11,9 +11,8 @@ class RunsTable {
   /** Columns of { name, unit, number, value(row), show(cell, row) }; a row is a list of runs. */
   columns() {
     const { parameters, results } = this.points.content;
-    const found = parameters.map(({ key, values }, i) => ({
+    const found = parameters.map(({ key }, i) => ({
       name: key,
-      number: values.every((value) => typeof value === "number"),
       value: ([run]) => run.parameters[i],
       show: (cell, [run]) => { cell.textContent = valueText(run.parameters[i]); },
     }));
@@ -24,7 +23,7 @@ class RunsTable {
         ...results[i],
         number: true,
         value: (runs) => this.points.mean(runs, i).mean,
-        show: (cell, runs) => this.showMean(cell, this.points.mean(runs, i)),
+        show: (cell, runs) => this.showMean(cell, this.points.mean(runs, i), i),
       });
     }
     const all = this.points.content.runs;
@@ -86,17 +85,17 @@ class RunsTable {
     };
   }
 
-  showMean(cell, { mean, width, count }) {
+  showMean(cell, { mean, width, count }, result) {
     if (!count) {
       cell.textContent = "–";
       return;
     }
-    cell.textContent = meanText(mean);
-    if (Number.isFinite(width)) cell.append(element("small", { textContent: ` ± ${meanText(width)}` }));
+    cell.textContent = this.points.resultText(mean, result);
+    if (width > 0) cell.append(element("small", { textContent: ` ± ${this.points.resultText(width, result)}` }));
   }
 
   rows() {
-    const { shown } = this.points;
+    const shown = this.points.shown();
     return this.byPoint ? [...this.points.grouped(shown, (run) => run.parameters).values()] : shown.map((run) => [run]);
   }
 
