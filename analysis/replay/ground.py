@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,10 +38,13 @@ def _shape(given: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _middle(rings: Sequence[Any]) -> list[float]:
-    """A place well inside, for the name."""
+    """Where the name goes: in the centre, or, where that is near an edge or outside, farthest from all edges."""
     polygon = shapely.Polygon(rings[0], rings[1:])
-    inside = polygon.centroid if polygon.contains(polygon.centroid) else polygon.representative_point()
-    return [round(inside.x, 2), round(inside.y, 2)]
+    radius = shapely.maximum_inscribed_circle(polygon, tolerance=math.sqrt(polygon.area) / 50)
+    centre = polygon.centroid
+    roomy = polygon.contains(centre) and polygon.boundary.distance(centre) > 0.8 * radius.length
+    x, y = (centre if roomy else shapely.Point(radius.coords[0])).coords[0]
+    return [round(x, 2), round(y, 2)]
 
 
 def _roads(scenario: dict[str, Any]) -> list[Ring]:

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: str, content: Any, arrays: str) -> str:
-    """A self-contained page; the browser runs our script and no other, and lets it load nothing."""
+    """A page from head.html and a template; the browser runs our script and no other, and lets it load nothing."""
     style = "\n".join(_file(name) for name in styles)
     script = "\n".join(['"use strict";', *(_file(name) for name in scripts)])
     policy = (
@@ -27,9 +27,10 @@ def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: st
         "script": script,
         "content": safe_json(content),
         "arrays": arrays,
+        "theme": _file("theme.html"),
     }
     # In one pass, so that a name in a scenario cannot stand for another part.
-    return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _file(template))
+    return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _file("head.html") + _file(template))
 
 
 def safe_json(content: Any) -> str:

@@ -14,24 +14,12 @@ from simulator.cli import main
 from simulator.run import run_scenario
 from simulator.study import Study, index_of, plan, write_study
 
-SMALL = """
-[terrain]
-size_m = [200, 200]
-[clients]
-count = 4
-mobility = "static"
-[learning]
-dataset = { kind = "synthetic", samples = [20, 40] }
-evaluate_every = 2
-[stop]
-visits = 4
-"""
+RUN = ["run", "smoke", "--quiet", "--set", "stop.visits=4"]
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.toml").write_text(SMALL)
     return tmp_path
 
 
@@ -40,11 +28,11 @@ def links(file: Path) -> list[str]:
 
 
 def test_a_page_is_written_and_nobody_is_asked(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "tiny.toml", "--quiet", "--out", "run"]) == 0
+    assert main([*RUN, "--out", "run"]) == 0
     assert main(["replay", "run"]) == 0  # pytest's input is no terminal
     assert "written to run/replay.html" in capsys.readouterr().out
-    assert main(["replay", "run", "--out", "pages/tiny.html", "--no-open"]) == 0
-    assert (here / "pages/tiny.html").read_text() == (here / "run/replay.html").read_text()
+    assert main(["replay", "run", "--out", "pages/smoke.html", "--no-open"]) == 0
+    assert (here / "pages/smoke.html").read_text() == (here / "run/replay.html").read_text()
     assert not list(here.glob("**/*.partial"))
 
 
@@ -52,7 +40,7 @@ def test_a_page_is_written_and_nobody_is_asked(here: Path, capsys: pytest.Captur
 def test_on_a_terminal_it_asks(here: Path, monkeypatch: pytest.MonkeyPatch, answer: str, opened: bool) -> None:
     asked: list[str] = []
     seen: list[str] = []
-    assert main(["run", "tiny.toml", "--quiet", "--out", "run"]) == 0
+    assert main([*RUN, "--out", "run"]) == 0
     monkeypatch.setattr(webbrowser, "open", lambda url: bool(seen.append(url)) or True)
     monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or answer)
     for stream in (sys.stdin, sys.stdout):
@@ -69,9 +57,9 @@ def test_on_a_terminal_it_asks(here: Path, monkeypatch: pytest.MonkeyPatch, answ
 def test_what_cannot_be_replayed_is_explained(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "empty").mkdir()
     star, silent = ["--set", "learning.server=star"], ["--set", "log.track=false"]
-    assert main(["run", "tiny.toml", "--quiet", "--out", "star", *star, "--set", "learning.algorithm=fedavg"]) == 0
-    assert main(["run", "tiny.toml", "--quiet", "--out", "silent", *silent]) == 0
-    assert main(["run", "tiny.toml", "--quiet", "--out", "run"]) == 0
+    assert main([*RUN, "--out", "star", *star, "--set", "learning.algorithm=fedavg"]) == 0
+    assert main([*RUN, "--out", "silent", *silent]) == 0
+    assert main([*RUN, "--out", "run"]) == 0
     capsys.readouterr()
     for arguments, message in [
         (["nowhere"], "nowhere: no such folder"),
@@ -87,8 +75,8 @@ def test_what_cannot_be_replayed_is_explained(here: Path, capsys: pytest.Capture
 
 def test_a_study_links_the_pages_of_its_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vary = {"vehicle.speed_mps": (5, 10), "log.track": (True, False)}
-    told = Study(name="tiny", scenarios=("tiny.toml",), vary=vary, seeds=1)
-    points, study = plan(told), here / "studies/tiny"
+    told = Study(name="smoke", scenarios=("smoke",), set={"stop.visits": 4}, vary=vary, seeds=1)
+    points, study = plan(told), here / "studies/smoke"
     for point in points:
         run_scenario(point.scenario, str(run_folder(study / "runs", point.scenario)), quiet=True)
     write_study(study, told, index_of(points, study / "runs"))

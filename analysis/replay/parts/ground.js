@@ -14,10 +14,16 @@ function dots(context, colour) {
   return context.createPattern(tile, "repeat");
 }
 
+/** How wide a ring is, in metres. */
+function widthOf(ring) {
+  const [low, high] = ring.reduce(([least, most], [x]) => [Math.min(least, x), Math.max(most, x)], [Infinity, -Infinity]);
+  return high - low;
+}
+
 class Ground {
   constructor(content) {
     this.size = content.size_m;
-    this.shapes = content.ground.shapes;
+    this.shapes = content.ground.shapes.map((shape) => ({ ...shape, width: widthOf(shape.rings[0]) }));
     this.roads = content.ground.roads;
   }
 
@@ -83,8 +89,7 @@ class Ground {
       const [x, y] = [view.screenX(shape.middle[0]), view.screenY(shape.middle[1])];
       const half = context.measureText(text).width / 2 + 3;
       const box = [x - half, y - 8, x + half, y + 8];
-      const room = this.widthOf(shape, view);
-      if (room < 1.6 * half || x < 0 || x > view.width || y < 0 || y > view.height) continue;
+      if (shape.width * view.scale < 1.6 * half || x < 0 || x > view.width || y < 0 || y > view.height) continue;
       if (taken.some(([l, t, r, b]) => box[0] < r && box[2] > l && box[1] < b && box[3] > t)) continue;
       taken.push(box);
       named.add(key);
@@ -95,11 +100,6 @@ class Ground {
       context.fillStyle = colour(on);
       context.fillText(text, x, y);
     }
-  }
-
-  widthOf(shape, view) {
-    const xs = shape.rings[0].map(([x]) => x);
-    return (Math.max(...xs) - Math.min(...xs)) * view.scale;
   }
 
   /** A bar of a round length, in the map's lower right corner as far as that can be seen. */

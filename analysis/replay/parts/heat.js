@@ -1,6 +1,6 @@
 // The heat map: a result over two parameters, or over one.
 
-const HEADING_PX = 130;
+const HEADING_PX = 150;
 const CELL_PX = 220; // at most
 
 class HeatMap {

@@ -15,7 +15,7 @@ function keyTable({ player, map, help, theme }) {
     [["+", "="], "+", "zoom in", () => map.zoom(1.4)],
     [["-", "_"], "−", "zoom out", () => map.zoom(1 / 1.4)],
     [["0"], "0", "show the whole map", () => map.reset()],
-    [["f"], "F", "follow the vehicle", () => map.follow()],
+    [["f"], "F", "follow the vehicle, or the next of several", () => map.follow()],
     [["t"], "T", "light or dark", () => theme.toggle()],
     [["?", "h"], "?", "this help", () => help.toggle()],
     [["Escape"], "Esc", "close this help, let go of a client", () => map.letGo()],

@@ -175,7 +175,7 @@ class MapDrawing {
       context.fillStyle = fill;
       context.fill();
       context.strokeStyle = this.colour("client-edge");
-      context.lineWidth = 1.25;
+      context.lineWidth = radius < 4.5 ? 0.8 : 1.25;
       context.stroke();
       return sprite;
     };

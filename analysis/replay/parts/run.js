@@ -11,7 +11,7 @@ class Replay {
     this.map = new MapDrawing({ ground: byId("ground"), trail: byId("trail"), live: byId("live") }, this.history, this.view);
     this.selected = null;
     this.hovered = null;
-    this.following = false;
+    this.following = -1; // a vehicle; -1 for none
     this.waiting = false; // for the next frame
     this.drawTimes = []; // milliseconds of the last frames, for whoever measures
     this.frames = 0;
@@ -128,14 +128,15 @@ class Replay {
     this.changed();
   }
 
+  /** Keep the vehicle in the middle; of several the next one, and after the last none. */
   follow() {
-    this.following = !this.following;
-    if (this.following && this.view.zoom < 1.5) this.view.zoomAt(this.view.width / 2, this.view.height / 2, 3 / this.view.zoom);
+    this.following = this.following + 1 < this.history.vehicles ? this.following + 1 : -1;
+    if (this.following >= 0 && this.view.zoom < 1.5) this.view.zoomAt(this.view.width / 2, this.view.height / 2, 3 / this.view.zoom);
     this.changed();
   }
 
   stopFollowing() {
-    this.following = false;
+    this.following = -1;
   }
 
   select(client) {
@@ -179,7 +180,8 @@ class Replay {
   draw() {
     const { history, player, view } = this;
     history.moveTo(player.time);
-    if (this.following && !Number.isNaN(history.x[0])) view.lookAt(history.x[0], history.y[0]);
+    const followed = this.following;
+    if (followed >= 0 && !Number.isNaN(history.x[followed])) view.lookAt(history.x[followed], history.y[followed]);
     const glow = player.playing && !still.matches ? GLOW_S * player.speed : 0;
     this.map.draw(player.time, { glow, selected: this.selected, hovered: this.hovered });
     for (const chart of this.charts) chart.draw(player.time);
@@ -191,10 +193,10 @@ class Replay {
   write() {
     const { history, player } = this;
     const time = player.time;
-    const done = history.contactsUntil(time);
+    const begun = history.contactsUntil(time) + history.contactsNear(time, 0).filter((i) => history.contactEnd(i) > time).length;
     const clock = clockText(time);
     setText("clock", clock);
-    setText("visit", `visit ${numberText(done, 9)} of ${numberText(history.contacts, 9)}`);
+    setText("visit", `visit ${numberText(begun, 9)} of ${numberText(history.contacts, 9)}`);
     setText("now", this.doing(0, time));
     setText("personal-now", percentText(lastValue(this.lines.personal, time)));
     setText("token-now", percentText(lastValue(this.lines.token, time)));
@@ -208,8 +210,8 @@ class Replay {
     const play = byId("play");
     play.classList.toggle("is-playing", player.playing);
     play.setAttribute("aria-label", player.playing ? "Pause" : "Play");
-    byId("follow").setAttribute("aria-pressed", String(this.following));
-    if (!player.playing) setText("said", `${clock}, visit ${done}`);
+    byId("follow").setAttribute("aria-pressed", String(this.following >= 0));
+    if (!player.playing) setText("said", `${clock}, visit ${begun}, ${this.doing(0, time)}`);
   }
 
   /** What a vehicle is doing, in words. */

@@ -1,29 +1,29 @@
 // Light or dark: as the system says, until the reader says otherwise.
 
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+document.documentElement.dataset.theme = systemDark.matches ? "dark" : "light"; // at once, before anything is shown
+
 class Theme {
   constructor(button, changed = () => {}) {
-    this.changed = changed;
-    this.system = matchMedia("(prefers-color-scheme: dark)");
-    this.system.addEventListener("change", () => this.show());
+    Object.assign(this, { button, changed });
+    systemDark.addEventListener("change", () => this.show(systemDark.matches));
     button.addEventListener("click", () => this.toggle());
-    this.button = button;
-    this.show();
+    this.show(this.dark);
   }
 
   get dark() {
-    const chosen = document.documentElement.dataset.theme;
-    return chosen ? chosen === "dark" : this.system.matches;
+    return document.documentElement.dataset.theme === "dark";
   }
 
   toggle() {
-    document.documentElement.dataset.theme = this.dark ? "light" : "dark";
-    this.show();
+    this.show(!this.dark);
   }
 
-  show() {
-    this.button.setAttribute("aria-label", this.dark ? "Light colours" : "Dark colours");
+  show(dark) {
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    this.button.setAttribute("aria-label", dark ? "Light colours" : "Dark colours");
     this.button.title = `${this.button.getAttribute("aria-label")} (T)`;
-    this.button.classList.toggle("is-dark", this.dark);
+    this.button.classList.toggle("is-dark", dark);
     this.changed();
   }
 }
