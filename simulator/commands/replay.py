@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -40,6 +41,8 @@ def _replay(given: Any) -> int:
     if given.runs and is_run:
         raise UserError(f"{folder}: --runs is for studies, and this is a run")
     file = Path(given.out or folder / "replay.html")
+    if file.is_dir():
+        raise UserError(f"--out {file}: is a folder; name a file")
     html = _run_page(folder) if is_run else _study_page(folder, file, given.runs)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_text(file, html)
@@ -66,21 +69,31 @@ def _study_page(folder: Path, file: Path, write_runs: bool) -> str:
 
     from analysis import load_study
     from analysis.replay import study_page
-    from simulator.errors import UserError
-    from simulator.runfolder import write_text
 
     study = load_study(folder)
+    if write_runs:
+        _write_run_pages([folder / name for name in study.done["run"]])
     links = {}
     for name in study.index["run"]:
         page = folder / name / "replay.html"
-        if write_runs and (folder / name / "summary.json").exists():
-            try:
-                write_text(page, _run_page(folder / name))
-            except UserError as error:
-                sys.stderr.write(f"warning: {error}\n")
         if page.exists():
             links[name] = quote(os.path.relpath(page, file.parent).replace(os.sep, "/"))
     return study_page(study, links)
+
+
+def _write_run_pages(folders: Sequence[Path]) -> None:
+    """The page of each run, in its folder; one that cannot be replayed is told and left out."""
+    from simulator.errors import UserError
+    from simulator.runfolder import write_text
+    from simulator.trace_text import ShareDone
+
+    tell = ShareDone("pages of runs")
+    for done, folder in enumerate(folders, start=1):
+        try:
+            write_text(folder / "replay.html", _run_page(folder))
+        except UserError as error:
+            sys.stderr.write(f"warning: {error}\n")
+        tell(done / len(folders))
 
 
 def _offer(file: Path, at_once: bool, never: bool) -> None:

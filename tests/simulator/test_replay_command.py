@@ -67,6 +67,7 @@ def test_what_cannot_be_replayed_is_explained(here: Path, capsys: pytest.Capture
         (["star"], 'star: cannot be replayed: learning.server = "star": no vehicle drove'),
         (["silent"], "silent: cannot be replayed: log.track = false"),
         (["run", "--runs"], "--runs is for studies"),
+        (["run", "--out", "empty"], "--out empty: is a folder"),
     ]:
         assert main(["replay", *arguments]) == 2
         assert message in capsys.readouterr().err
