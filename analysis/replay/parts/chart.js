@@ -97,10 +97,10 @@ class Chart {
     context.fillStyle = this.colour("ink");
     context.fillRect(x - 0.5, 6, 1, this.high);
     for (const line of this.lines) {
-      const value = lastValue(line, time);
-      if (Number.isNaN(value)) continue;
+      const last = lastPoint(line, time);
+      if (last < 0) continue;
       context.beginPath();
-      context.arc(x, this.atY(value), 4, 0, 2 * Math.PI);
+      context.arc(this.atX(line.times[last]), this.atY(line.values[last]), 4, 0, 2 * Math.PI);
       context.fillStyle = this.colour(line.colour);
       context.fill();
       context.strokeStyle = this.colour("surface");
@@ -116,8 +116,12 @@ function curve(times, values, rest) {
   return { times: known.map((i) => times[i]), values: known.map((i) => values[i]), ...rest };
 }
 
-/** The last value of a curve at or before a time; nan if there is none. */
-function lastValue({ times, values }, time) {
-  const count = countUpTo(times, time + 1e-3);
-  return count ? values[count - 1] : NaN;
+/** The last point of a curve at or before a time; -1 if there is none. */
+function lastPoint({ times }, time) {
+  return countUpTo(times, time + 1e-3) - 1;
+}
+
+/** The value there; nan if there is none. */
+function lastValue(line, time) {
+  return line.values[lastPoint(line, time)] ?? NaN;
 }
