@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import study_loading
+from browser import chromium_path
 from contact_cost import compare
 from hot_paths import main
+from replay_page import made_up_run, measure
 from trace_contacts import times_faster
 
 from analysis import load_study
@@ -42,3 +45,12 @@ def test_a_study_of_a_thousand_runs_loads_in_seconds(tmp_path: Path) -> None:
     assert len(table) == 1000 * 100
     assert list(table.columns) == [*study_loading.COLUMNS, "run", "vehicle.speed_mps", "seed"]
     assert table.groupby("vehicle.speed_mps")["seed"].nunique().tolist() == [100] * 10
+
+
+def test_a_thousand_clients_move_smoothly_in_a_page_of_less_than_10_mb() -> None:
+    if chromium_path() is None:
+        pytest.skip("no Chromium on the PATH")
+    pytest.importorskip("playwright", reason="Playwright is not installed")
+    found = measure(made_up_run(1000, 2000, together=True), play_s=2)
+    assert found.size_mb < 10
+    assert found.draw_ms < 33  # our share of a frame: how often the browser gets to run is the machine's affair

@@ -1,0 +1,195 @@
+// What happened: who was where, who was in contact, and what was known of everyone, at any simulated time.
+
+const NOWHERE = 65535; // as x: not there from this waypoint on
+const UNKNOWN = 65535; // as accuracy
+
+/** How many of a sorted array's values between two indices are at most a limit. */
+function countUpTo(values, limit, from = 0, to = values.length) {
+  let low = from;
+  let high = to;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] <= limit) low = middle + 1;
+    else high = middle;
+  }
+  return low - from;
+}
+
+/** Sums of all values before each one, and of all. */
+function offsetsOf(counts) {
+  const offsets = new Uint32Array(counts.length + 1);
+  counts.forEach((count, i) => { offsets[i + 1] = offsets[i] + count; });
+  return offsets;
+}
+
+class RunHistory {
+  constructor(content, arrays) {
+    this.content = content;
+    this.arrays = arrays;
+    this.vehicles = content.vehicles.length;
+    this.clients = content.clients;
+    this.end = content.end_s;
+    this.contacts = arrays.contact_end.length;
+    this.evaluations = arrays.evaluation_tick.length;
+    this.first = offsetsOf(arrays.track_count); // of each node's waypoints
+    this.firstId = offsetsOf(arrays.contact_active); // of each contact's clients
+    this.legs = this.first.slice(0, -1); // the waypoint each node was last seen to have passed
+    this.x = new Float64Array(this.vehicles + this.clients); // metres; nan: not there
+    this.y = new Float64Array(this.vehicles + this.clients);
+    this.longest = arrays.contact_ticks.reduce((most, ticks) => Math.max(most, ticks), 0);
+    this.ofVehicle = Array.from({ length: this.vehicles }, () => []);
+    arrays.contact_vehicle.forEach((vehicle, contact) => this.ofVehicle[vehicle].push(contact));
+    this.range = this.accuracyRange();
+  }
+
+  // --- who was where -----------------------------------------------------------------------------------------
+
+  placeX(step) {
+    return this.content.corner_m[0] + step * this.content.step_m;
+  }
+
+  placeY(step) {
+    return this.content.corner_m[1] + step * this.content.step_m;
+  }
+
+  /** The last waypoint that a node has passed at a tick; its first one before that. */
+  legAt(node, tick) {
+    const ticks = this.arrays.track_tick;
+    const from = this.first[node];
+    const to = this.first[node + 1];
+    let leg = this.legs[node];
+    // Mostly the same leg as before or the next one; else search.
+    if (leg + 1 < to && ticks[leg] <= tick && ticks[leg + 1] <= tick) leg += 1;
+    if (ticks[leg] > tick || (leg + 1 < to && ticks[leg + 1] <= tick)) {
+      leg = from + Math.max(0, countUpTo(ticks, tick, from, to) - 1);
+    }
+    this.legs[node] = leg;
+    return leg;
+  }
+
+  /** Put everybody's place at a time into x and y. */
+  moveTo(time) {
+    const { track_tick: ticks, track_x: xs, track_y: ys } = this.arrays;
+    const tick = time / this.content.tick_s;
+    for (let node = 0; node < this.x.length; node++) {
+      const to = this.first[node + 1];
+      if (this.first[node] === to) {
+        this.x[node] = NaN;
+        continue;
+      }
+      const leg = this.legAt(node, tick);
+      if (xs[leg] === NOWHERE) {
+        this.x[node] = NaN;
+        continue;
+      }
+      let x = xs[leg];
+      let y = ys[leg];
+      const next = leg + 1;
+      if (next < to && xs[next] !== NOWHERE && ticks[next] > ticks[leg]) {
+        const share = Math.max(0, (tick - ticks[leg]) / (ticks[next] - ticks[leg]));
+        x += share * (xs[next] - x);
+        y += share * (ys[next] - y);
+      }
+      this.x[node] = this.placeX(x);
+      this.y[node] = this.placeY(y);
+    }
+  }
+
+  /** The way a vehicle looks, in radians: along its leg, or along the last one on which it moved. */
+  heading(vehicle) {
+    const { track_x: xs, track_y: ys } = this.arrays;
+    const from = this.first[vehicle];
+    for (let leg = Math.min(this.legs[vehicle], this.first[vehicle + 1] - 2); leg >= from; leg--) {
+      const dx = xs[leg + 1] - xs[leg];
+      const dy = ys[leg + 1] - ys[leg];
+      if ((dx || dy) && xs[leg] !== NOWHERE && xs[leg + 1] !== NOWHERE) return Math.atan2(dy, dx);
+    }
+    return Math.PI / 2;
+  }
+
+  // --- contacts ----------------------------------------------------------------------------------------------
+
+  contactEnd(contact) {
+    return this.arrays.contact_end[contact] * this.content.tick_s;
+  }
+
+  contactStart(contact) {
+    return (this.arrays.contact_end[contact] - this.arrays.contact_ticks[contact]) * this.content.tick_s;
+  }
+
+  /** How many contacts have ended. */
+  contactsUntil(time) {
+    return countUpTo(this.arrays.contact_end, time / this.content.tick_s + 0.5);
+  }
+
+  /** Contacts under way, and those that ended less than `glow` seconds ago. */
+  contactsNear(time, glow) {
+    const found = [];
+    const latest = time / this.content.tick_s + this.longest;
+    for (let i = countUpTo(this.arrays.contact_end, (time - glow) / this.content.tick_s - 0.5); i < this.contacts; i++) {
+      if (this.arrays.contact_end[i] > latest) break;
+      if (this.contactStart(i) <= time) found.push(i);
+    }
+    return found;
+  }
+
+  /** Clients of a contact, and which of them were delivered. */
+  exchanges(contact) {
+    const from = this.firstId[contact];
+    const to = this.firstId[contact + 1];
+    const { contact_ids: ids, contact_delivered: delivered } = this.arrays;
+    return Array.from({ length: to - from }, (_, i) => ({ client: ids[from + i], delivered: delivered[from + i] === 1 }));
+  }
+
+  /** A vehicle's last contact that has begun, and the one after; undefined where there is none. */
+  around(vehicle, time) {
+    const own = this.ofVehicle[vehicle];
+    let low = 0;
+    let high = own.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.contactStart(own[middle]) <= time) low = middle + 1;
+      else high = middle;
+    }
+    return { last: own[low - 1], next: own[low] };
+  }
+
+  // --- what was known ----------------------------------------------------------------------------------------
+
+  /** The last evaluation at or before a time; -1 if there was none. */
+  evaluationAt(time) {
+    return countUpTo(this.arrays.evaluation_tick, time / this.content.tick_s + 0.5) - 1;
+  }
+
+  accuracy(client, evaluation) {
+    const steps = evaluation < 0 ? UNKNOWN : this.arrays.accuracy[client * this.evaluations + evaluation];
+    return steps === UNKNOWN ? NaN : steps / this.content.accuracy_steps;
+  }
+
+  numbers(client, evaluation) {
+    const at = (name) => (evaluation < 0 ? NaN : this.arrays[`client_${name}`][client * this.evaluations + evaluation]);
+    return {
+      accuracy: this.accuracy(client, evaluation),
+      visits: at("visits"),
+      participations: at("participations"),
+      gradientSteps: at("gradient_steps"),
+      bytesDown: at("bytes_down"),
+      bytesUp: at("bytes_up"),
+    };
+  }
+
+  /** Lowest and highest accuracy of any client, rounded outwards to 5 %. */
+  accuracyRange() {
+    let low = this.content.accuracy_steps;
+    let high = 0;
+    for (const steps of this.arrays.accuracy) {
+      if (steps === UNKNOWN) continue;
+      if (steps < low) low = steps;
+      if (steps > high) high = steps;
+    }
+    if (high < low) return [0, 1];
+    const twentieth = this.content.accuracy_steps / 20;
+    const [from, to] = [Math.floor(low / twentieth) / 20, Math.ceil(high / twentieth) / 20];
+    return to > from ? [from, to] : [Math.max(0, from - 0.05), Math.min(1, to + 0.05)];
+  }
+}

@@ -1,0 +1,41 @@
+// The keyboard, and the list of keys that the help shows.
+
+/** Rows of [keys, shown as, meaning, action]. */
+function keyTable({ player, map, help, theme }) {
+  return [
+    [[" ", "k"], "Space", "play or pause", () => player.toggle()],
+    [["ArrowRight"], "→", "forward by 1 % (with Shift 10 %)", (event) => map.jump(event.shiftKey ? 0.1 : 0.01)],
+    [["ArrowLeft"], "←", "back by 1 % (with Shift 10 %)", (event) => map.jump(event.shiftKey ? -0.1 : -0.01)],
+    [["."], ".", "next contact", () => map.contact(1)],
+    [[","], ",", "previous contact", () => map.contact(-1)],
+    [["Home"], "Home", "to the beginning", () => player.seek(0)],
+    [["End"], "End", "to the end", () => player.seek(player.end)],
+    [["ArrowUp", "]"], "↑", "faster", () => player.shift(1)],
+    [["ArrowDown", "["], "↓", "slower", () => player.shift(-1)],
+    [["+", "="], "+", "zoom in", () => map.zoom(1.4)],
+    [["-", "_"], "−", "zoom out", () => map.zoom(1 / 1.4)],
+    [["0"], "0", "show the whole map", () => map.reset()],
+    [["f"], "F", "follow the vehicle, or the next of several", () => map.follow()],
+    [["t"], "T", "light or dark", () => theme.toggle()],
+    [["?", "h"], "?", "this help", () => help.toggle()],
+    [["Escape"], "Esc", "close this help, let go of a client", () => map.letGo()],
+  ];
+}
+
+/** React to keys, but not while somebody types or works a control that has its own use for them. */
+function listenToKeys(table) {
+  const actions = new Map(table.flatMap(([keys, , , action]) => keys.map((key) => [key, action])));
+  document.addEventListener("keydown", (event) => {
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    const action = actions.get(key);
+    if (!action || event.ctrlKey || event.metaKey || event.altKey || usesKey(event.target, key)) return;
+    event.preventDefault();
+    action(event);
+  });
+}
+
+function usesKey(target, key) {
+  if (target.closest("dialog")) return !["?", "h", "Escape"].includes(key);
+  if (target.matches("input[type=number], select")) return key !== "Escape";
+  return target.matches("button, summary, a") && key === " ";
+}

@@ -1,0 +1,46 @@
+// Simulated time: where it is, how fast it goes.
+
+const SPEEDS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 36000];
+const WHOLE_RUN_S = 75; // about how long a run takes to watch unless one says otherwise
+
+class Player {
+  constructor(end, changed) {
+    this.end = end;
+    this.changed = changed; // called after every change
+    this.time = 0;
+    this.playing = false;
+    this.speed = SPEEDS.find((speed) => end / speed <= WHOLE_RUN_S) ?? SPEEDS.at(-1);
+  }
+
+  seek(time) {
+    this.time = Math.min(Math.max(time, 0), this.end);
+    this.changed();
+  }
+
+  toggle() {
+    this.playing = !this.playing;
+    if (this.playing && this.time >= this.end) this.time = 0;
+    this.changed();
+  }
+
+  pause() {
+    if (this.playing) this.toggle();
+  }
+
+  setSpeed(speed) {
+    this.speed = speed;
+    this.changed();
+  }
+
+  /** The next speed up (1) or down (-1). */
+  shift(direction) {
+    const place = SPEEDS.indexOf(this.speed) + direction;
+    this.setSpeed(SPEEDS[Math.min(Math.max(place, 0), SPEEDS.length - 1)]);
+  }
+
+  /** Go on by so many real seconds. */
+  goOn(seconds) {
+    this.time = Math.min(this.time + seconds * this.speed, this.end);
+    if (this.time >= this.end) this.pause();
+  }
+}

@@ -1,0 +1,35 @@
+// Light or dark: as the system says, until the reader says otherwise.
+
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+document.documentElement.dataset.theme = systemDark.matches ? "dark" : "light"; // at once, before anything is shown
+
+class Theme {
+  constructor(button, changed = () => {}) {
+    Object.assign(this, { button, changed });
+    systemDark.addEventListener("change", () => this.show(systemDark.matches));
+    button.addEventListener("click", () => this.toggle());
+    this.show(this.dark);
+  }
+
+  get dark() {
+    return document.documentElement.dataset.theme === "dark";
+  }
+
+  toggle() {
+    this.show(!this.dark);
+  }
+
+  show(dark) {
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    this.button.setAttribute("aria-label", dark ? "Light colours" : "Dark colours");
+    this.button.title = `${this.button.getAttribute("aria-label")} (T)`;
+    this.button.classList.toggle("is-dark", dark);
+    this.changed();
+  }
+}
+
+/** A colour of the style sheet, by the name of its property. */
+function palette() {
+  const style = getComputedStyle(document.documentElement);
+  return (name) => style.getPropertyValue(`--${name}`).trim();
+}

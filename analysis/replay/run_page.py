@@ -1,0 +1,162 @@
+"""The replay page of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.loading import Run
+from analysis.replay.arrays import Arrays
+from analysis.replay.ground import ground_of
+from analysis.replay.page import page
+from analysis.replay.tracks import Frame, add_tracks, frame_of, tracks_of
+
+STYLES = ("base.css", "run.css")
+SCRIPTS = (
+    *("text.js", "colours.js", "theme.js", "arrays.js", "history.js", "view.js", "ground.js", "map.js", "chart.js"),
+    *("card.js", "player.js", "gestures.js", "keys.js", "run.js"),
+)
+MOST_EVALUATED = 2_000_000  # clients × evaluations; beyond, only every second, third, … evaluation is shown
+ACCURACY_STEPS = 10_000
+UNKNOWN = 65535  # as accuracy
+
+
+class NoTrackError(ValueError):
+    """The run did not log who was where."""
+
+
+def run_page(run: Run) -> str:
+    """The page that replays a run, finished or not, as HTML."""
+    _must_have_track(run)
+    clients = int(run.scenario["clients"]["count"])
+    vehicles = sorted({int(i) for i in run.track.loc[run.track["node"] == "vehicle", "id"]})
+    contacts = run.contacts.sort_values("sim_time_s", kind="stable")
+    end_s = max(float(table["sim_time_s"].max()) for table in (run.track, run.contacts, run.clients) if len(table))
+    frame = frame_of(run.track, tuple(run.scenario["terrain"]["size_m"]), end_s)
+    arrays = Arrays()
+    exact_to_m = add_tracks(arrays, tracks_of(run.track, vehicles, clients), frame, len(vehicles) + clients)
+    _add_contacts(arrays, contacts, frame, vehicles)
+    _add_evaluations(arrays, run.clients, frame, clients)
+    content = {
+        "name": run.manifest["name"],
+        "facts": _facts(run, len(vehicles)),
+        "ending": _ending(run),
+        "size_m": run.scenario["terrain"]["size_m"],
+        "ground": ground_of(run.scenario),
+        "range_m": _table(run.scenario["radio"]).get("range_m"),
+        "vehicles": vehicles,
+        "clients": clients,
+        "end_s": end_s,
+        "tick_s": frame.tick_s,
+        "corner_m": frame.corner_m,
+        "step_m": frame.step_m,
+        "exact_to_m": exact_to_m,
+        "start": _start(run.clients),
+        "accuracy_steps": ACCURACY_STEPS,
+        "arrays": arrays.layout,
+    }
+    return page("run.html", STYLES, SCRIPTS, f"{run.manifest['name']} · Fedmule", content, arrays.text())
+
+
+def _must_have_track(run: Run) -> None:
+    server = run.scenario["learning"]["server"]
+    if server != "vehicle":
+        why = f'learning.server = "{server}": no vehicle drove'
+    elif (run.track["node"] == "vehicle").any():
+        return
+    elif not run.scenario["log"]["track"]:
+        why = "log.track = false: who was where was not logged"
+    else:
+        why = "nothing was logged before it ended"
+    raise NoTrackError(f"{run.folder}: cannot be replayed: {why}")
+
+
+def _add_contacts(arrays: Arrays, contacts: pd.DataFrame, frame: Frame, vehicles: list[int]) -> None:
+    """Contacts in order of their ends; `ids` and `delivered` are those of all contacts, one after the other."""
+    order = {vehicle: i for i, vehicle in enumerate(vehicles)}
+    ends = contacts["sim_time_s"].to_numpy(dtype=float)
+    active = [np.asarray(ids, dtype=np.uint32) for ids in contacts["active_ids"]]
+    delivered = [np.isin(a, d) for a, d in zip(active, contacts["delivered_ids"], strict=True)]
+    arrays.add("contact_end", frame.ticks(ends), differences=True)
+    arrays.add("contact_ticks", frame.ticks(contacts["contact_s"].to_numpy(dtype=float)))
+    arrays.add("contact_visit", contacts["visit"].to_numpy(dtype=np.uint32), differences=True)
+    arrays.add("contact_client", contacts["client"].to_numpy(dtype=np.uint32))
+    arrays.add("contact_vehicle", np.array([order.get(v, 0) for v in contacts["vehicle"]], dtype=np.uint16))
+    arrays.add("contact_x", frame.steps(contacts["vehicle_x_m"].to_numpy(dtype=float), 0))
+    arrays.add("contact_y", frame.steps(contacts["vehicle_y_m"].to_numpy(dtype=float), 1))
+    arrays.add("contact_active", np.array([len(a) for a in active], dtype=np.uint32))
+    arrays.add("contact_ids", np.concatenate([np.zeros(0, dtype=np.uint32), *active]))
+    arrays.add("contact_delivered", np.concatenate([np.zeros(0, dtype=np.uint8), *delivered]).astype(np.uint8))
+    for name in ("personal_test_acc_mean", "token_test_acc"):
+        arrays.add(name, contacts[name].to_numpy(dtype=np.float32))
+    for name in ("bytes_down", "bytes_up"):
+        arrays.add(name, np.cumsum(contacts[name].to_numpy(dtype=np.float64)), differences=True)
+
+
+def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count: int) -> None:
+    """What was known of every client at each evaluation: [clients, evaluations], a client's numbers together."""
+    when = clients.groupby("visit")["sim_time_s"].first()
+    stride = max(1, -(-count * len(when) // MOST_EVALUATED))
+    shown = np.unique(np.append(np.arange(0, len(when), stride), max(len(when) - 1, 0)))[: len(when)]
+    when = when.iloc[shown]
+    rows = clients[clients["visit"].isin(when.index)]
+    place = (rows["client"].to_numpy(), when.index.get_indexer(pd.Index(rows["visit"])))
+
+    def grid(name: str, kind: type, fill: float = 0) -> NDArray[Any]:
+        values = np.full((count, len(when)), fill, dtype=np.float64)
+        values[place] = rows[name].to_numpy(dtype=np.float64)
+        return values.astype(kind)
+
+    accuracy = grid("test_acc", np.float64, np.nan)
+    steps = np.where(np.isnan(accuracy), UNKNOWN, np.round(accuracy * ACCURACY_STEPS)).astype(np.uint16)
+    arrays.add("evaluation_tick", frame.ticks(when.to_numpy(dtype=float)), differences=True)
+    arrays.add("evaluation_visit", when.index.to_numpy(dtype=np.uint32), differences=True)
+    arrays.add("accuracy", steps, differences=True)
+    for name in ("visits", "participations", "gradient_steps"):
+        arrays.add(f"client_{name}", grid(name, np.uint32), differences=True)
+    for name in ("bytes_down", "bytes_up"):
+        arrays.add(f"client_{name}", grid(name, np.float64), differences=True)
+
+
+def _start(clients: pd.DataFrame) -> dict[str, float | None]:
+    """Mean accuracies before the first visit, where the curves begin."""
+    first = clients[clients["visit"] == 0]
+    means = {"personal": first["test_acc"].mean(), "token": first["token_test_acc"].mean()}
+    return {name: None if pd.isna(mean) else float(mean) for name, mean in means.items()}
+
+
+def _facts(run: Run, vehicles: int) -> list[str]:
+    """What kind of run it is, in a few words."""
+    scenario = run.scenario
+    learning, clients = scenario["learning"], scenario["clients"]
+    return [
+        " · ".join(_kind(learning[name]) for name in ("algorithm", "model", "dataset")),
+        f"{_counted(int(clients['count']), 'client')}, {_kind(clients['mobility'])}",
+        f"{_counted(vehicles, 'vehicle')}, {scenario['vehicle']['speed_mps']:g} m/s",
+        _kind(scenario["radio"]),
+        f"seed {scenario['seed']}",
+    ]
+
+
+def _ending(run: Run) -> str:
+    """Nothing for a run that came to its end."""
+    if run.finished:
+        return ""
+    stopped_by = run.manifest.get("stopped_by")
+    return f"unfinished: {str(stopped_by).replace('_', ' ')}" if stopped_by else "unfinished"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def _kind(value: Any) -> str:
+    return str(_table(value).get("kind", ""))
+
+
+def _table(value: Any) -> dict[str, Any]:
+    """A part of a scenario, which may be given by its kind alone."""
+    return value if isinstance(value, dict) else {"kind": value}

@@ -1,0 +1,108 @@
+"""The page of a study: all its runs in a table, and heat maps over two parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.replay.page import page
+from analysis.studies import Study
+
+STYLES = ("base.css", "study.css")
+SCRIPTS = ("text.js", "colours.js", "theme.js", "points.js", "table.js", "heat.js", "study.js")
+
+# Results by column of the index: what it is called, its unit and what it is multiplied by. The first ones, up to
+# MB on the air, are in the table at once; the others can be chosen.
+RESULTS = {
+    "personal_test_acc_mean": ("personal accuracy", "%", 100.0),
+    "token_test_acc": ("token accuracy", "%", 100.0),
+    "visits": ("visits", "", 1.0),
+    "sim_time_s": ("simulated time", "h", 1 / 3600),
+    "bytes": ("on the air", "MB", 1e-6),
+    "personal_test_acc_weighted": ("personal accuracy, by samples", "%", 100.0),
+    "personal_validation_acc_mean": ("validation accuracy", "%", 100.0),
+    "late_token_test_acc": ("token accuracy, late clients", "%", 100.0),
+    "late_personal_test_acc": ("personal accuracy, late clients", "%", 100.0),
+    "clients_visited": ("clients visited", "", 1.0),
+    "clients_reached": ("clients reached", "", 1.0),
+    "missed": ("clients chased in vain", "", 1.0),
+    "delivered_share": ("exchanges delivered", "%", 100.0),
+    "gradient_steps": ("gradient steps", "", 1.0),
+    "bytes_down": ("bytes to clients", "MB", 1e-6),
+    "bytes_up": ("bytes from clients", "MB", 1e-6),
+    "travel_s": ("time on the road", "h", 1 / 3600),
+    "airtime_s": ("channel busy", "s", 1.0),
+    "host_time_s": ("computing time", "s", 1.0),
+    "train_loss": ("training loss", "", 1.0),
+    "violation_rms": ("violation, rms", "", 1.0),
+    "lyapunov": ("Lyapunov function", "", 1.0),
+}
+IN_TABLE = 5
+MOST_T = 200  # values; for more of them Student's t hardly changes
+
+
+def study_page(study: Study, links: Mapping[str, str]) -> str:
+    """The page of a study, complete or not, as HTML; links are the pages of runs, by their names in the index."""
+    index = study.index.assign(**_derived(study.index))
+    results = [name for name in RESULTS if name in index and index[name].notna().any()]
+    content = {
+        "name": study.study["name"],
+        "title": study.study["title"],
+        "parameters": [{"key": key, "values": _values(index[key])} for key in study.parameters],
+        "results": [dict(zip(("name", "unit"), RESULTS[name][:2], strict=True)) for name in results],
+        "in_table": sum(name in list(RESULTS)[:IN_TABLE] for name in results),
+        "runs": [_run(dict(row), study.parameters, results, links) for _, row in index.iterrows()],
+        "t975": _t975(min(len(index), MOST_T)),
+    }
+    return page("study.html", STYLES, SCRIPTS, f"{content['name']} · Fedmule study", content, "")
+
+
+def _derived(index: pd.DataFrame) -> dict[str, Any]:
+    """Results that follow from others."""
+    found = {}
+    if {"bytes_down", "bytes_up"} <= set(index):
+        found["bytes"] = index["bytes_down"] + index["bytes_up"]
+    if {"active", "delivered"} <= set(index):
+        found["delivered_share"] = index["delivered"] / index["active"].where(index["active"] > 0)
+    return found
+
+
+def _run(row: dict[str, Any], parameters: list[str], results: list[str], links: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "run": row["run"],
+        "parameters": [_plain(row[key]) for key in parameters],
+        "seed": int(row["seed"]),
+        "status": row["status"],
+        "error": _plain(row["error"]),
+        "results": [_scaled(row[name], RESULTS[name][2]) for name in results],
+        "link": links.get(row["run"]),
+    }
+
+
+def _values(column: pd.Series[Any]) -> list[Any]:
+    """The values of a parameter: numbers ascending, words as they come."""
+    values = list(dict.fromkeys(_plain(value) for value in column))
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return sorted(values) if numbers else values
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _scaled(value: Any, factor: float) -> float | None:
+    if value is None or pd.isna(value) or not math.isfinite(value):
+        return None
+    return float(f"{float(value) * factor:.6g}")
+
+
+def _t975(most: int) -> list[float]:
+    """Student's t for 95 % intervals of 2, 3, … values."""
+    from scipy.special import stdtrit
+
+    return [round(float(stdtrit(n - 1, 0.975)), 4) for n in range(2, most + 1)]

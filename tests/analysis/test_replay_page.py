@@ -1,0 +1,345 @@
+"""The replay page in a real browser: what it shows is what the run logged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from browser import OpenTab, Tab
+
+from analysis import Run, load_run
+from analysis.replay import run_page
+from simulator.run import run_scenario
+from simulator.scenario import Scenario
+
+HOSTILE = "</script><script>window.hacked = 1; alert(1)</script>\"'<img src=x onerror=alert(2)> @@content@@ ünïcødé 🐴"
+SCENARIO: dict[str, Any] = {
+    "name": HOSTILE,
+    "terrain": {
+        "size_m": [300, 200],
+        "obstacles": [
+            {"name": HOSTILE, "polygon": [[120, 60], [180, 60], [180, 140], [120, 140]], "radio_loss_db": 15},
+            {
+                "name": "<b>wood</b>",
+                "polygon": [[20, 20], [80, 20], [50, 60]],
+                "stops_movement": False,
+                "radio_loss_db": 3,
+            },
+        ],
+        "surfaces": [{"name": "<i>", "polygon": [[0, 150], [300, 150], [300, 170], [0, 170]], "speed_factor": 2.0}],
+    },
+    "clients": {"count": 8, "mobility": {"kind": "waypoint", "speed_mps": [2.0, 4.0], "pause_s": [0.0, 5.0]}},
+    "radio": {"kind": "disc", "range_m": 60, "rate_mbps": 0.02},  # so slow that exchanges take seconds and break
+    "learning": {"dataset": {"samples": [20, 60]}, "evaluate_every": 5},
+    "stop": {"visits": 40},
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("replay") / "run"
+    run_scenario(Scenario.model_validate(SCENARIO), str(folder), quiet=True)
+    return load_run(folder)
+
+
+@pytest.fixture(scope="module")
+def file(run: Run) -> Path:
+    page = run.folder / "replay.html"
+    page.write_text(run_page(run), encoding="utf-8")
+    return page
+
+
+def seek(tab: Tab, time_s: float) -> None:
+    """Move the slider as a reader would."""
+    tab.js(f"(() => {{ const s = document.getElementById('slider'); s.value = '{time_s}';"
+           "s.dispatchEvent(new Event('input')); })()")  # fmt: skip
+    tab.settle()
+
+
+def places(tab: Tab) -> np.ndarray[Any, Any]:
+    """Where the page has everybody [nodes, 2], vehicles first; nan where one is not there."""
+    x, y = tab.js("[Array.from(replay.history.x, String), Array.from(replay.history.y, String)]")
+    xy = np.array([x, y], dtype=float).T
+    xy[np.isnan(xy[:, 0])] = np.nan
+    return xy
+
+
+def place_of(track: pd.DataFrame, node: str, number: int, time_s: float) -> tuple[float, float]:
+    """Where a node was, straight from the meaning of the track's columns."""
+    rows = track[(track["node"] == node) & (track["id"] == number)]
+    passed = rows[rows["sim_time_s"] <= time_s]
+    here = (passed if len(passed) else rows.head(1)).iloc[-1]
+    ahead = rows[rows["sim_time_s"] > time_s].head(1)
+    if not len(ahead) or np.isnan(here["x_m"]) or np.isnan(ahead["x_m"].iloc[0]):
+        return here["x_m"], here["y_m"]
+    there = ahead.iloc[0]
+    share = max(0.0, (time_s - here["sim_time_s"]) / (there["sim_time_s"] - here["sim_time_s"]))
+    return tuple(here[c] + share * (there[c] - here[c]) for c in ("x_m", "y_m"))
+
+
+def hours(time_s: float) -> str:
+    whole = int(time_s)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+
+
+def test_everyone_is_where_the_track_says(run: Run, file: Path, open_tab: OpenTab) -> None:
+    tab = open_tab(file)
+    end_s = run.track["sim_time_s"].max()
+    for time_s in [*np.random.default_rng(0).uniform(0, end_s, 12), 0.0, end_s]:
+        seek(tab, time_s)
+        nodes = [("vehicle", 0), *(("client", i) for i in range(8))]
+        expected = np.array([place_of(run.track, *node, time_s) for node in nodes])
+        np.testing.assert_allclose(places(tab), expected, atol=0.03)  # 10 m/s × half a millisecond, and 5 mm
+        assert tab.page.inner_text("#clock") == hours(time_s)
+    assert tab.is_clean()
+
+
+def test_keys_move_time_and_map(run: Run, file: Path, open_tab: OpenTab) -> None:
+    tab = open_tab(file)
+    end_s = run.track["sim_time_s"].max()
+    ends, spans = run.contacts["sim_time_s"].to_numpy(), run.contacts["contact_s"].to_numpy()
+    middles = ends - spans / 2
+    tab.press("ArrowRight")
+    assert tab.time_s == pytest.approx(0.01 * end_s)
+    tab.press("Shift+ArrowRight")
+    assert tab.time_s == pytest.approx(0.11 * end_s)
+    tab.press("ArrowLeft")
+    assert tab.time_s == pytest.approx(0.10 * end_s)
+    tab.press("End")
+    assert tab.time_s == pytest.approx(end_s, abs=1e-3)
+    tab.press("Home")
+    assert tab.time_s == 0
+    tab.press(".")
+    tab.press(".")
+    assert tab.time_s == pytest.approx(middles[1], abs=2e-3)
+    assert tab.page.inner_text("#visit") == "visit 2 of 40"
+    tab.press(",")
+    assert tab.time_s == pytest.approx(middles[0], abs=2e-3)
+    tab.press("+")
+    assert tab.js("replay.view.zoom") == pytest.approx(1.4)
+    tab.press("0")
+    assert tab.js("replay.view.zoom") == pytest.approx(1.0)
+    tab.press("?")
+    assert tab.page.is_visible("#help")
+    tab.press("Escape")
+    assert not tab.page.is_visible("#help")
+    before = tab.time_s
+    tab.press(" ")
+    tab.wait(f"replay.player.time > {before} + 1")
+    tab.press(" ")
+    stopped = tab.time_s
+    tab.page.wait_for_timeout(100)
+    assert tab.time_s == stopped
+    speed = tab.js("replay.player.speed")
+    tab.press("ArrowUp")
+    assert tab.js("replay.player.speed") > speed
+    assert tab.is_clean()
+
+
+def test_links_are_those_of_the_contact(run: Run, file: Path, open_tab: OpenTab) -> None:
+    tab = open_tab(file)
+    assert (run.contacts["delivered"] < run.contacts["active"]).any()  # else nothing is told apart
+    exchanging = run.contacts[run.contacts["contact_s"] > 0]  # towards the end nothing is sent any more
+    assert len(exchanging) > 20
+    for row in exchanging.itertuples():
+        found = tab.js(f"replay.history.contactsNear({row.sim_time_s - row.contact_s / 2}, 0)"
+                       ".map((contact) => replay.history.exchanges(contact))")  # fmt: skip
+        assert len(found) == 1
+        assert [link["client"] for link in found[0]] == list(row.active_ids)
+        assert [link["client"] for link in found[0] if link["delivered"]] == list(row.delivered_ids)
+        assert row.Index not in tab.js(f"replay.history.contactsNear({row.sim_time_s - row.contact_s - 0.01}, 0)")
+    lost = run.contacts[run.contacts["delivered"] < run.contacts["active"]].iloc[0]
+    seek(tab, lost["sim_time_s"] - lost["contact_s"] / 2)
+    seen = tab.page.inner_text("#now")
+    assert seen == f"with client {lost['client']}: {lost['delivered']} of {lost['active']} delivered"
+    assert {"delivered", "lost"} >= set(tab.js(COLOURS_DRAWN))
+    assert "lost" in tab.js(COLOURS_DRAWN)
+
+
+# Which of the two colours of links the live layer has at all.
+COLOURS_DRAWN = """(() => {
+  const canvas = document.getElementById("live");
+  const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  const wanted = Object.fromEntries(["delivered", "lost"].map((name) => [name,
+    replay.map.colour(name).match(/[0-9a-f]{2}/g).map((part) => parseInt(part, 16))]));
+  return Object.keys(wanted).filter((name) => {
+    for (let i = 0; i < pixels.length; i += 4) {
+      if (pixels[i + 3] === 255 && wanted[name].every((part, k) => pixels[i + k] === part)) return true;
+    }
+    return false;
+  });
+})()"""
+
+
+def test_a_client_under_the_pointer_shows_its_numbers(run: Run, file: Path, open_tab: OpenTab) -> None:
+    tab = open_tab(file)
+    evaluated = sorted(run.clients["sim_time_s"].unique())
+    seek(tab, (evaluated[3] + evaluated[4]) / 2)
+    x, y = tab.js("[replay.view.screenX(replay.history.x[1 + 5]), replay.view.screenY(replay.history.y[1 + 5])]")
+    box = tab.page.locator("#live").bounding_box()
+    tab.page.mouse.move(box["x"] + x, box["y"] + y)
+    tab.settle()
+    nearest = int(np.nanargmin(np.hypot(*(places(tab)[1:] - places(tab)[6]).T)))  # somebody may stand at the same place
+    assert tab.page.inner_text("#client-title") == f"Client {nearest}"
+    row = run.clients[(run.clients["sim_time_s"] == evaluated[3]) & (run.clients["client"] == nearest)].iloc[0]
+    assert tab.page.inner_text("#client-accuracy") == f"{100 * row['test_acc']:.1f} %"
+    shown = {n: tab.page.inner_text(f"#client-{n}") for n in ("visits", "participations", "steps", "received")}
+    assert int(shown["visits"]) == row["visits"]
+    assert int(shown["participations"]) == row["participations"]
+    assert int(shown["steps"].replace(",", "")) == row["gradient_steps"]
+    number, unit = shown["received"].split()
+    assert float(number) * {"B": 1, "kB": 1e3, "MB": 1e6}[unit] == pytest.approx(row["bytes_down"], rel=0.01)
+    tab.page.mouse.down()
+    tab.page.mouse.up()
+    tab.page.mouse.move(box["x"] + 2, box["y"] + box["height"] - 2)
+    tab.settle()
+    assert tab.page.input_value("#client") == str(nearest)  # kept after a click
+    assert tab.page.inner_text("#client-title") == f"Client {nearest}"
+
+
+def test_curves_follow_and_lead(run: Run, file: Path, open_tab: OpenTab) -> None:
+    tab = open_tab(file)
+    box = tab.page.locator("#accuracy-chart").bounding_box()
+    left, wide = tab.js("[replay.charts[0].left, replay.charts[0].wide]")
+    tab.page.mouse.click(box["x"] + left + 0.6 * wide, box["y"] + 40)
+    tab.settle()
+    end_s = run.track["sim_time_s"].max()
+    assert tab.time_s == pytest.approx(0.6 * end_s, rel=0.01)
+    past = run.contacts[run.contacts["sim_time_s"] <= tab.time_s]
+    token = past["token_test_acc"].dropna().iloc[-1]
+    assert tab.page.inner_text("#personal-now") == f"{100 * past['personal_test_acc_mean'].iloc[-1]:.1f} %"
+    assert tab.page.inner_text("#token-now") == f"{100 * token:.1f} %"
+    number, unit = tab.page.inner_text("#up-now").split()
+    assert float(number) * {"B": 1, "kB": 1e3, "MB": 1e6}[unit] == pytest.approx(past["bytes_up"].sum(), rel=0.01)
+    assert tab.is_clean()
+
+
+def test_mouse_and_fingers_zoom_and_pan(file: Path, open_tab: OpenTab) -> None:
+    tab = open_tab(file, has_touch=True)
+    box = tab.page.locator("#live").bounding_box()
+    x, y = box["x"] + 200, box["y"] + 150
+    under = tab.js("replay.view.toMap(200, 150)")
+    tab.page.mouse.move(x, y)
+    tab.page.mouse.wheel(0, -100)
+    tab.wait("replay.view.zoom > 1.2")
+    assert tab.js("replay.view.toMap(200, 150)") == pytest.approx(
+        under, abs=0.1
+    )  # what is under the pointer stays there
+    tab.page.mouse.down()
+    tab.page.mouse.move(x + 50, y + 20, steps=4)
+    tab.page.mouse.up()
+    assert tab.js("replay.view.toMap(250, 170)") == pytest.approx(under, abs=3)
+    tab.press("0")
+    touch = tab.page.context.new_cdp_session(tab.page)
+    for kind, apart in (("touchStart", 40), ("touchMove", 60), ("touchMove", 80), ("touchEnd", None)):
+        points = [] if apart is None else [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    tab.settle()
+    assert tab.js("replay.view.zoom") == pytest.approx(2.0, rel=0.1)
+
+
+def test_text_from_scenarios_stays_text(file: Path, open_tab: OpenTab) -> None:
+    tab = open_tab(file)
+    assert tab.page.inner_text("#name") == HOSTILE
+    assert tab.page.title() == f"{HOSTILE} · Fedmule"
+    assert tab.js("replay.map.ground.shapes.map((shape) => shape.name)") == ["<i>", HOSTILE, "<b>wood</b>"]
+    assert tab.js("window.hacked") is None
+    assert tab.js("document.images.length") == 0
+    assert tab.js("document.scripts.length") == 3
+    text = file.read_text(encoding="utf-8")
+    (content,) = re.findall(r'id="content">(.*?)</script>', text, re.DOTALL)
+    assert not set("<>&") & set(content)
+    assert json.loads(content)["name"] == HOSTILE
+    assert tab.is_clean()
+
+
+def test_the_page_may_load_nothing(file: Path, open_tab: OpenTab) -> None:
+    tab = open_tab(file)
+    blocked = tab.js("fetch('http://127.0.0.1:1/').then(() => 'loaded', (error) => error.name)")
+    assert blocked == "TypeError"
+    assert any("Content Security Policy" in text for text in tab.complaints)
+    with pytest.raises(Exception, match=r"unsafe-eval|Content Security Policy"):
+        tab.page.add_script_tag(content="window.hacked = 1")
+    assert tab.js("window.hacked") is None
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_has_room(file: Path, open_tab: OpenTab, scheme: str) -> None:
+    tab = open_tab(file, 360, 640, is_mobile=True, has_touch=True, color_scheme=scheme)
+    assert tab.js("document.scrollingElement.scrollWidth") <= 360
+    play, canvas = tab.page.locator("#play").bounding_box(), tab.page.locator("#live").bounding_box()
+    assert canvas["y"] + canvas["height"] < play["y"]
+    assert play["y"] + play["height"] <= 640  # play is in sight at once
+    assert canvas["height"] >= 200
+    paper = tab.js("getComputedStyle(document.body).backgroundColor")
+    tab.page.tap("#theme")
+    other = tab.js("getComputedStyle(document.body).backgroundColor")
+    brightness = [sum(map(int, re.findall(r"\d+", colour))) for colour in (paper, other)]
+    assert (brightness[0] > brightness[1]) == (scheme == "light")
+    assert abs(brightness[0] - brightness[1]) > 400
+
+
+def test_everything_has_a_name(file: Path, open_tab: OpenTab) -> None:
+    tab = open_tab(file)
+    nameless = """[...document.querySelectorAll("button, select, input, [role=img]")].filter((e) =>
+        !(e.getAttribute("aria-label") || e.labels?.length || e.textContent.trim())).map((e) => e.id)"""
+    assert tab.js(nameless) == []
+    tab.page.keyboard.press("Tab")
+    assert tab.js("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_comings_and_goings_jumps_and_several_vehicles(run: Run, tmp_path: Path, open_tab: OpenTab) -> None:
+    end_s = run.track["sim_time_s"].max()
+    track = run.track[~((run.track["node"] == "client") & (run.track["id"] == 2))]
+    own = pd.DataFrame(  # jumps at 10 s, leaves at 20 s, is back at 30 s
+        {
+            "sim_time_s": [0.0, 10.0, 10.0, 20.0, 20.0, 30.0, end_s],
+            "node": "client",
+            "id": 2,
+            "x_m": [10.0, 20.0, 200.0, 210.0, np.nan, 50.0, 60.0],
+            "y_m": [10.0, 10.0, 100.0, 100.0, np.nan, 30.0, 30.0],
+        }
+    )
+    second = run.track[run.track["node"] == "vehicle"].assign(id=7, x_m=lambda t: 300 - t["x_m"])
+    contacts = run.contacts.copy()
+    contacts.loc[::2, "vehicle"] = 7
+    changed = dataclasses.replace(run, track=pd.concat([track, own, second]), contacts=contacts)
+    file = tmp_path / "replay.html"
+    file.write_text(run_page(changed), encoding="utf-8")
+    tab = open_tab(file)
+    for time_s, place in [(5, [15, 10]), (9.99, [20, 10]), (10, [200, 100]), (15, [205, 100]), (30, [50, 30])]:
+        seek(tab, time_s)
+        np.testing.assert_allclose(places(tab)[2 + 2], place, atol=0.05)
+    for time_s in (20.0, 25.0, 29.9):
+        seek(tab, time_s)
+        assert np.isnan(places(tab)[2 + 2]).all()
+    seek(tab, 0.5 * end_s)
+    first, other = places(tab)[:2]
+    np.testing.assert_allclose(other, [300 - first[0], first[1]], atol=0.03)
+    assert tab.js("replay.history.ofVehicle.map((own) => own.length)") == [20, 20]
+    assert tab.is_clean()
+
+
+def test_a_run_killed_before_its_first_contact(run: Run, tmp_path: Path, open_tab: OpenTab) -> None:
+    killed = dataclasses.replace(
+        run,
+        manifest={**run.manifest, "finished": False, "stopped_by": None},
+        summary={},
+        contacts=run.contacts.head(0),
+        clients=run.clients.head(0),
+        track=run.track.head(40),
+    )
+    file = tmp_path / "replay.html"
+    file.write_text(run_page(killed), encoding="utf-8")
+    tab = open_tab(file)
+    assert tab.page.inner_text("#ending") == "unfinished"
+    for key in ("End", ".", ",", "Home", " "):
+        tab.press(key)
+    assert tab.page.inner_text("#personal-now") == "–"
+    assert tab.is_clean()
