@@ -85,7 +85,7 @@ def _write_run_pages(folders: Sequence[Path]) -> None:
     """The page of each run, in its folder; one that cannot be replayed is told and left out."""
     from simulator.errors import UserError
     from simulator.runfolder import write_text
-    from simulator.trace_text import ShareDone
+    from simulator.progress import ShareDone
 
     tell = ShareDone("pages of runs")
     for done, folder in enumerate(folders, start=1):
