@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Colour-blind safe (Okabe and Ito).
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8c8c8c"
+BLUE, ORANGE, GREEN, GREY, PURPLE = "#0072B2", "#D55E00", "#009E73", "#8c8c8c", "#CC79A7"
 
 
 def draw_run(run: Run) -> Figure:
@@ -31,7 +31,7 @@ def draw_run(run: Run) -> Figure:
 
 
 def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
-    """Surfaces and obstacles of a scenario's terrain table."""
+    """Surfaces, obstacles and jamming zones of a scenario's terrain table."""
     for surface in terrain["surfaces"]:
         slow = surface["speed_factor"] < 1
         axes.fill(*np.array(surface["polygon"]).T, color="#dfe8d0" if slow else "#ece6d8", zorder=0)
@@ -48,12 +48,17 @@ def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
         else:
             style = {"facecolor": "#a8c8e8", "edgecolor": "none"}
         axes.fill(*np.array(obstacle["polygon"]).T, zorder=1, **style)
+    for zone in terrain.get("jamming_zones", []):
+        corners = np.array(zone["polygon"]).T
+        axes.fill(*corners, facecolor="none", edgecolor=PURPLE, hatch="xx", linewidth=1.0, alpha=0.6, zorder=1)
 
 
 def draw_map(run: Run, axes: Axes) -> None:
     """Terrain, the way the vehicle drove, where those clients were that were there at the end, and the contacts."""
     terrain = run.scenario["terrain"]
     draw_terrain(terrain, axes)
+    for line in run.scenario["vehicle"].get("roads", {}).get("lines", []):
+        axes.plot(*np.array(line).T, color="#d8d0bc", linewidth=3, zorder=0.5)
     vehicle = run.track[run.track["node"] == "vehicle"]
     axes.plot(vehicle["x_m"], vehicle["y_m"], color=BLUE, linewidth=0.6, alpha=0.6, zorder=2, label="way driven")
     contacts = run.contacts

@@ -10,6 +10,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from mobility.jamming import Jamming, JammingZone
 from mobility.routing import Router
 
 FloatArray = NDArray[np.float64]
@@ -50,6 +51,7 @@ class Terrain:
         size_m: tuple[float, float],
         obstacles: Sequence[Obstacle] = (),
         surfaces: Sequence[Surface] = (),
+        jamming_zones: Sequence[JammingZone] = (),
     ) -> None:
         self.size_m = size_m
         self.obstacles = tuple(obstacles)
@@ -62,6 +64,7 @@ class Terrain:
         for area in self.areas:
             shapely.prepare(area)
         self.router = Router(walls, ground, CLEARANCE_M)
+        self._jamming = Jamming(jamming_zones)
         screens = [o for o in self.obstacles if o.radio_loss_db > 0]
         self._screens = [np.asarray(shapely.get_coordinates(o.polygon)) for o in screens]
         self._screen_loss_db = np.array([o.radio_loss_db for o in screens])
@@ -157,8 +160,8 @@ class Terrain:
     # --- what a ray loses ----------------------------------------------------------------------------------
 
     def radio_loss_db(self, start: FloatArray, ends: FloatArray) -> FloatArray:
-        """Loss [m] in dB of the rays from start ([2] or [m,2]) to ends [m,2]: the sum over the obstacles crossed."""
-        loss = np.zeros(len(ends))
+        """Loss [m] in dB of the rays from start ([2] or [m,2]) to ends [m,2]: obstacles crossed, and jamming."""
+        loss = self._jamming.loss_db(start, ends)
         if len(self._screens) and len(ends):
             rays = shapely.linestrings(np.stack([np.broadcast_to(start, ends.shape), ends], axis=1))
             ray, screen = self._screen_tree.query(rays, predicate="intersects")
@@ -169,19 +172,22 @@ class Terrain:
         """Shares of the way start→end, in (0,1), where what stands between it and a fixed eye may change.
 
         The view changes only where the ray from the eye passes a corner of an obstacle or the walker crosses
-        one of its edges; the loss is constant in between.
+        one of its edges or a jamming zone's; the loss is constant in between.
         """
-        if not len(self._screens):
-            return np.empty(0)
-        swept = shapely.MultiPoint(np.stack([eye, start, end])).convex_hull
-        shares = [np.empty(0)]
+        shares = [self._jamming.changes(start, end)]
         way = end - start
-        for screen in self._screen_tree.query(swept):
+        for screen in self._screens_near(eye, start, end):
             corners = self._screens[screen]
             shares.append(_crossing_shares(start, way, eye, corners - eye))
             shares.append(_crossing_shares(start, way, corners[:-1], np.diff(corners, axis=0)))
         found = np.concatenate(shares)
         return np.unique(found[(found > 0) & (found < 1)])
+
+    def _screens_near(self, *places: FloatArray) -> IntArray:
+        """What may weaken a ray within the triangle of three places [2]."""
+        if not len(self._screens):
+            return np.empty(0, dtype=np.int64)
+        return np.asarray(self._screen_tree.query(shapely.MultiPoint(np.stack(places)).convex_hull))
 
 
 def _crossing_shares(start: FloatArray, way: FloatArray, origins: FloatArray, directions: FloatArray) -> FloatArray:
