@@ -64,6 +64,11 @@ class Terrain:
         for area in self.areas:
             shapely.prepare(area)
         self.router = Router(walls, ground, CLEARANCE_M)
+        corners = [shapely.get_coordinates(s.polygon) for s in self.surfaces]
+        self._surface_low = np.array([c.min(axis=0) for c in corners]).reshape(-1, 2)
+        self._surface_high = np.array([c.max(axis=0) for c in corners]).reshape(-1, 2)
+        self._surface_edges = shapely.union_all([s.polygon.boundary for s in self.surfaces])
+        shapely.prepare(self._surface_edges)
         self._jamming = Jamming(jamming_zones)
         screens = [o for o in self.obstacles if o.radio_loss_db > 0]
         self._screens = [np.asarray(shapely.get_coordinates(o.polygon)) for o in screens]
@@ -114,13 +119,23 @@ class Terrain:
         """The shortest way [k,2] from an open place to the goal, or to the place nearest it that can be reached."""
         if self.router.clear(start[None], goal[None])[0] and self._inside(goal):
             return np.stack([start, goal])
-        area = self.nearest_area(start)
-        if self.nearest_area(goal) != area or not self._inside(goal) or self.area_of(goal[None])[0] < 0:
-            goal = self.nearest_open(goal, area)
+        goal, area = self.within_reach(start, goal), self.nearest_area(start)
         if self.area_of(start[None])[0] >= 0:
             return self.router.route(start, goal)
         # Stopped within the clearance of a wall: step back first.
         return np.concatenate([start[None], self.router.route(self.nearest_open(start, area), goal)])
+
+    def within_reach(self, start: FloatArray, goal: FloatArray) -> FloatArray:
+        """The goal [2], or the place nearest to it that can be reached from an open place [2]."""
+        area = self.nearest_area(start)
+        if self.nearest_area(goal) != area or not self._inside(goal) or self.area_of(goal[None])[0] < 0:
+            return self.nearest_open(goal, area)
+        return goal
+
+    def off_surfaces(self, low: FloatArray, high: FloatArray) -> BoolArray:
+        """Which of the boxes between corners [m,2] and [m,2] surely touch no surface."""
+        apart = (high[:, None] < self._surface_low) | (low[:, None] > self._surface_high)
+        return np.asarray(np.all(np.any(apart, axis=2), axis=1))
 
     def timed_route(self, route: FloatArray, speed_mps: float) -> tuple[FloatArray, FloatArray]:
         """Seconds since departure [k] and places [k,2] along a route, slower or faster on the surfaces."""
@@ -136,6 +151,11 @@ class Terrain:
 
     def _split_at_surfaces(self, route: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The route with a point wherever the surface changes, and the speed factor of each of its legs."""
+        if self.off_surfaces(route.min(axis=0)[None], route.max(axis=0)[None])[0]:
+            return route, np.ones(len(route) - 1)
+        lines = shapely.linestrings(np.stack([route[:-1], route[1:]], axis=1))
+        if not shapely.intersects(self._surface_edges, lines).any():
+            return route, np.array([self._speed_factor(middle) for middle in (route[:-1] + route[1:]) / 2])
         points, factors = [route[0]], []
         for a, b in pairwise(route):
             line = shapely.LineString([a, b])

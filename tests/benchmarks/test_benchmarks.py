@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 from contact_cost import compare
 from hot_paths import main
 from trace_contacts import times_faster
+from world_share import PARTS, measure, table
 
 
 def test_a_contact_costs_the_same_with_more_clients() -> None:
@@ -26,3 +29,14 @@ def test_contacts_of_a_trace_are_found_faster_than_by_a_plain_search() -> None:
     ratio, found, plain = times_faster(40)
     assert len(found) == plain
     assert ratio > 20
+
+
+def test_the_parts_of_a_run_make_up_the_whole() -> None:
+    began_s = time.process_time()
+    run = measure("smoke", ("stop.visits=10",))
+    took_s = time.process_time() - began_s
+    assert run.visits == 10
+    assert run.events >= 20
+    assert 0.3 * took_s < run.total_s <= took_s
+    assert all(run.spent_s[part] > 0 for part in PARTS)
+    assert "| `smoke` | 10 |" in table({"smoke": run})
