@@ -204,10 +204,10 @@ class Terrain:
         return np.unique(found[(found > 0) & (found < 1)])
 
     def _screens_near(self, *places: FloatArray) -> IntArray:
-        """What may weaken a ray within the triangle of three places [2]."""
+        """What may weaken a ray within the box round these places [2]."""
         if not len(self._screens):
             return np.empty(0, dtype=np.int64)
-        return np.asarray(self._screen_tree.query(shapely.MultiPoint(np.stack(places)).convex_hull))
+        return np.asarray(self._screen_tree.query(shapely.linestrings(np.stack(places))))
 
 
 def _crossing_shares(start: FloatArray, way: FloatArray, origins: FloatArray, directions: FloatArray) -> FloatArray:
