@@ -26,11 +26,17 @@ def draw_trace(trace: Trace, title: str = "") -> Figure:
     draw_ways(trace, left)
     legs = trace.legs
     moving = legs.speed_mps > 0
-    right.hist(legs.speed_mps[moving], bins=40, weights=legs.seconds[moving] / 3600, color=BLUE)
+    edges = _speed_edges(legs.speed_mps)
+    right.hist(legs.speed_mps[moving], bins=edges, weights=legs.seconds[moving] / 3600, color=BLUE)
     right.set(xlabel="speed (m/s)", ylabel="node-hours on the move")
     right.grid(alpha=0.3)
     figure.suptitle(title, fontsize=10)
     return figure
+
+
+def _speed_edges(speed_mps: FloatArray) -> FloatArray:
+    """Forty classes from 0 to the highest speed: also where all speeds are one but for rounding."""
+    return np.linspace(0.0, max(1.02 * float(speed_mps.max(initial=0.0)), 0.1), 41)
 
 
 def draw_ways(trace: Trace, axes: Axes) -> None:

@@ -63,7 +63,10 @@ class Bounds:
         metres.append(passed_m[going])
         points.append(here[going])
         walker, along_m, xy = np.concatenate(walkers), np.concatenate(metres), np.concatenate(points)
-        if self._terrain.surfaces:
+        low, high = start.copy(), start.copy()
+        np.minimum.at(low, walker, xy)
+        np.maximum.at(high, walker, xy)
+        if not self._terrain.off_surfaces(low, high).all():
             routes = [np.concatenate([start[i][None], xy[walker == i]]) for i in range(len(start))]
             return Bounced(timed(self._terrain, routes, speed_mps), move)
         return Bounced(Ways(walker, along_m / speed_mps[walker], xy, passed_m / speed_mps, here), move)

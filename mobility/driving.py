@@ -26,12 +26,15 @@ class Driving:
 
     def way(self, start: FloatArray, aim: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Seconds since departure [k] and places [k,2] from an open place to the aim, or as near as one comes."""
-        direct = self._terrain.route(start, aim)
         if self._roads is None:
-            return self._terrain.timed_route(direct, self._off_road_mps)
-        on, by_road, off = self._by_road(self._roads, start, direct[-1])
-        if _length(direct) <= _length(on) + _length(off):
-            return self._terrain.timed_route(direct, self._off_road_mps)
+            return self._terrain.timed_route(self._terrain.route(start, aim), self._off_road_mps)
+        goal = self._terrain.within_reach(start, aim)
+        on, by_road, off = self._by_road(self._roads, start, goal)
+        off_road_m = _length(on) + _length(off)
+        if np.hypot(*(goal - start)) <= off_road_m:  # else no way straight there can be short enough
+            direct = self._terrain.route(start, goal)
+            if _length(direct) <= off_road_m:
+                return self._terrain.timed_route(direct, self._off_road_mps)
         return self._joined([(on, self._off_road_mps), (by_road, self._speed_mps), (off, self._off_road_mps)])
 
     def _by_road(

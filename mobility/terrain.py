@@ -10,6 +10,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from mobility.jamming import Jamming, JammingZone
 from mobility.routing import Router
 
 FloatArray = NDArray[np.float64]
@@ -50,6 +51,7 @@ class Terrain:
         size_m: tuple[float, float],
         obstacles: Sequence[Obstacle] = (),
         surfaces: Sequence[Surface] = (),
+        jamming_zones: Sequence[JammingZone] = (),
     ) -> None:
         self.size_m = size_m
         self.obstacles = tuple(obstacles)
@@ -62,6 +64,12 @@ class Terrain:
         for area in self.areas:
             shapely.prepare(area)
         self.router = Router(walls, ground, CLEARANCE_M)
+        corners = [shapely.get_coordinates(s.polygon) for s in self.surfaces]
+        self._surface_low = np.array([c.min(axis=0) for c in corners]).reshape(-1, 2)
+        self._surface_high = np.array([c.max(axis=0) for c in corners]).reshape(-1, 2)
+        self._surface_edges = shapely.union_all([s.polygon.boundary for s in self.surfaces])
+        shapely.prepare(self._surface_edges)
+        self._jamming = Jamming(jamming_zones)
         screens = [o for o in self.obstacles if o.radio_loss_db > 0]
         self._screens = [np.asarray(shapely.get_coordinates(o.polygon)) for o in screens]
         self._screen_loss_db = np.array([o.radio_loss_db for o in screens])
@@ -111,13 +119,23 @@ class Terrain:
         """The shortest way [k,2] from an open place to the goal, or to the place nearest it that can be reached."""
         if self.router.clear(start[None], goal[None])[0] and self._inside(goal):
             return np.stack([start, goal])
-        area = self.nearest_area(start)
-        if self.nearest_area(goal) != area or not self._inside(goal) or self.area_of(goal[None])[0] < 0:
-            goal = self.nearest_open(goal, area)
+        goal, area = self.within_reach(start, goal), self.nearest_area(start)
         if self.area_of(start[None])[0] >= 0:
             return self.router.route(start, goal)
         # Stopped within the clearance of a wall: step back first.
         return np.concatenate([start[None], self.router.route(self.nearest_open(start, area), goal)])
+
+    def within_reach(self, start: FloatArray, goal: FloatArray) -> FloatArray:
+        """The goal [2], or the place nearest to it that can be reached from an open place [2]."""
+        area = self.nearest_area(start)
+        if self.nearest_area(goal) != area or not self._inside(goal) or self.area_of(goal[None])[0] < 0:
+            return self.nearest_open(goal, area)
+        return goal
+
+    def off_surfaces(self, low: FloatArray, high: FloatArray) -> BoolArray:
+        """Which of the boxes between corners [m,2] and [m,2] surely touch no surface."""
+        apart = (high[:, None] < self._surface_low) | (low[:, None] > self._surface_high)
+        return np.asarray(np.all(np.any(apart, axis=2), axis=1))
 
     def timed_route(self, route: FloatArray, speed_mps: float) -> tuple[FloatArray, FloatArray]:
         """Seconds since departure [k] and places [k,2] along a route, slower or faster on the surfaces."""
@@ -133,6 +151,11 @@ class Terrain:
 
     def _split_at_surfaces(self, route: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The route with a point wherever the surface changes, and the speed factor of each of its legs."""
+        if self.off_surfaces(route.min(axis=0)[None], route.max(axis=0)[None])[0]:
+            return route, np.ones(len(route) - 1)
+        lines = shapely.linestrings(np.stack([route[:-1], route[1:]], axis=1))
+        if not shapely.intersects(self._surface_edges, lines).any():
+            return route, np.array([self._speed_factor(middle) for middle in (route[:-1] + route[1:]) / 2])
         points, factors = [route[0]], []
         for a, b in pairwise(route):
             line = shapely.LineString([a, b])
@@ -157,8 +180,8 @@ class Terrain:
     # --- what a ray loses ----------------------------------------------------------------------------------
 
     def radio_loss_db(self, start: FloatArray, ends: FloatArray) -> FloatArray:
-        """Loss [m] in dB of the rays from start ([2] or [m,2]) to ends [m,2]: the sum over the obstacles crossed."""
-        loss = np.zeros(len(ends))
+        """Loss [m] in dB of the rays from start ([2] or [m,2]) to ends [m,2]: obstacles crossed, and jamming."""
+        loss = self._jamming.loss_db(start, ends)
         if len(self._screens) and len(ends):
             rays = shapely.linestrings(np.stack([np.broadcast_to(start, ends.shape), ends], axis=1))
             ray, screen = self._screen_tree.query(rays, predicate="intersects")
@@ -169,19 +192,22 @@ class Terrain:
         """Shares of the way start→end, in (0,1), where what stands between it and a fixed eye may change.
 
         The view changes only where the ray from the eye passes a corner of an obstacle or the walker crosses
-        one of its edges; the loss is constant in between.
+        one of its edges or a jamming zone's; the loss is constant in between.
         """
-        if not len(self._screens):
-            return np.empty(0)
-        swept = shapely.MultiPoint(np.stack([eye, start, end])).convex_hull
-        shares = [np.empty(0)]
+        shares = [self._jamming.changes(start, end)]
         way = end - start
-        for screen in self._screen_tree.query(swept):
+        for screen in self._screens_near(eye, start, end):
             corners = self._screens[screen]
             shares.append(_crossing_shares(start, way, eye, corners - eye))
             shares.append(_crossing_shares(start, way, corners[:-1], np.diff(corners, axis=0)))
         found = np.concatenate(shares)
         return np.unique(found[(found > 0) & (found < 1)])
+
+    def _screens_near(self, *places: FloatArray) -> IntArray:
+        """What may weaken a ray within the box round these places [2]."""
+        if not len(self._screens):
+            return np.empty(0, dtype=np.int64)
+        return np.asarray(self._screen_tree.query(shapely.linestrings(np.stack(places))))
 
 
 def _crossing_shares(start: FloatArray, way: FloatArray, origins: FloatArray, directions: FloatArray) -> FloatArray:

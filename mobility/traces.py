@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
+LONGEST_NUMBER = 100  # digits of a name that counts as a number: Python converts no more than some thousands
+
 
 class TraceError(ValueError):
     """A trace that cannot be used; the text names the file and the line."""
@@ -136,7 +138,7 @@ def trace_of(
 
 def _order(names: list[str]) -> list[int]:
     """Whole numbers by their value, other names by their letters."""
-    if all(name.isdecimal() for name in names):
+    if all(name.isdecimal() and len(name) <= LONGEST_NUMBER for name in names):
         return sorted(range(len(names)), key=lambda i: (int(names[i]), names[i]))
     return sorted(range(len(names)), key=names.__getitem__)
 

@@ -126,11 +126,11 @@ def link_over_time(
     while True:
         horizon = t + LOOK_AHEAD_S
         times, places = trajectories.path(client, horizon)
-        for cut in np.unique(np.append(times[(times > t) & (times < horizon)], horizon)):  # a jump has its time twice
-            here = place_at(times, places, np.array([t]))[0]
-            there = place_at(times, places, np.array([cut]), "left")[0]
-            yield from _over_leg(radio, terrain, place, here, there, t, float(cut))
-            t = float(cut)
+        cuts = np.unique(np.concatenate([[t], times[(times > t) & (times < horizon)], [horizon]]))
+        leave, arrive = place_at(times, places, cuts[:-1]), place_at(times, places, cuts[1:], "left")  # apart at a jump
+        for k, (begin, end) in enumerate(pairwise(cuts.tolist())):
+            yield from _over_leg(radio, terrain, place, leave[k], arrive[k], begin, end)
+        t = horizon
 
 
 def delay_at_s(radio: Radio, trajectories: Trajectories, place: FloatArray, client: int, t: float) -> float:

@@ -12,14 +12,18 @@ from simulator.errors import Problem
 from simulator.keys import OwnClass
 from simulator.learning_keys import SyntheticDataset
 from simulator.mobility_keys import HerdMobility, PatrolMobility, PlacedAnewMobility, SquadsMobility, StaticMobility
-from simulator.scenario import Obstacle, Scenario, Surface
+from simulator.scenario import JammingZone, Obstacle, Scenario, Surface
 
 
 def cross_check(scenario: Scenario) -> list[Problem]:
     """All problems of a scenario whose keys are fine one by one."""
     problems: list[Problem] = []
     terrain, clients = scenario.terrain, scenario.clients
-    named: dict[str, Sequence[Obstacle | Surface]] = {"obstacles": terrain.obstacles, "surfaces": terrain.surfaces}
+    named: dict[str, Sequence[Obstacle | Surface | JammingZone]] = {
+        "obstacles": terrain.obstacles,
+        "surfaces": terrain.surfaces,
+        "jamming_zones": terrain.jamming_zones,
+    }
     for name, shapes in named.items():
         for i, shape in enumerate(shapes):
             fault = _fault(shape, terrain.size_m)
@@ -76,7 +80,11 @@ def cross_check(scenario: Scenario) -> list[Problem]:
         message = f"must be less than 1 together with test_share = {learning.test_share:g}, to leave some for training"
         problems.append(Problem("learning.validation_share", message, learning.validation_share))
     if isinstance(learning.dataset, SyntheticDataset):
-        problems += _ordered("learning.dataset.samples", learning.dataset.samples)
+        data = learning.dataset
+        problems += _ordered("learning.dataset.samples", data.samples)
+        if data.alike + data.alike_at_places > 1:
+            message = f"must be at most 1 together with alike = {data.alike:g}"
+            problems.append(Problem("learning.dataset.alike_at_places", message, data.alike_at_places))
     return problems
 
 
@@ -86,11 +94,11 @@ def _ordered(key: str, span: tuple[float, float]) -> list[Problem]:
     return [Problem(key, "must be [lowest, highest]", list(span))]
 
 
-def _name(shape: Obstacle | Surface) -> str:
+def _name(shape: Obstacle | Surface | JammingZone) -> str:
     return shape.name or str([list(corner) for corner in shape.polygon])
 
 
-def _fault(shape: Obstacle | Surface, size_m: tuple[float, float]) -> str | None:
+def _fault(shape: Obstacle | Surface | JammingZone, size_m: tuple[float, float]) -> str | None:
     polygon = shapely.Polygon(shape.polygon, shape.holes if isinstance(shape, Obstacle) else [])
     if not polygon.is_valid:
         return f"is not a simple polygon: {shapely.is_valid_reason(polygon)}"

@@ -1,4 +1,4 @@
-"""Obstacles, surfaces and roads from GeoJSON files, written into the scenario as if they had been typed there."""
+"""Polygons of the terrain and roads from GeoJSON files, written into the scenario as if they had been typed there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from simulator.errors import Problem
 
 METRES_PER_DEGREE = 6_371_008.8 * math.pi / 180  # along a meridian of the mean Earth
 
-SHAPE_KEYS = {"obstacles": ("stops_movement", "radio_loss_db", "name"), "surfaces": ("speed_factor", "name")}
+SHAPE_KEYS = {
+    "obstacles": ("stops_movement", "radio_loss_db", "name"),
+    "surfaces": ("speed_factor", "name"),
+    "jamming_zones": ("noise_db", "name"),
+}
 FILE_KEYS = ("geojson", "coordinates", "origin")
 
 
 def expand_files(raw: dict[str, Any], folder: Path) -> list[Problem]:
-    """Replace files of obstacles and surfaces by their polygons, of roads by their lines; returns what went wrong.
+    """Replace the terrain's files by their polygons, of roads by their lines; returns what went wrong.
 
     A polygon's own properties win over the keys given beside the file.
     """

@@ -37,7 +37,7 @@ from learning.walkman import Walkman
 from simulator import memory
 from simulator.errors import Problem, ScenarioError, UserError
 from simulator.keys import OwnClass
-from simulator.learning_keys import ColumnPartition, LabelsPartition, Learning
+from simulator.learning_keys import ColumnPartition, LabelsPartition, Learning, SyntheticDataset
 from simulator.plugins import make
 from simulator.scenario import Scenario
 from simulator.streams import Streams
@@ -146,7 +146,9 @@ def build_data(
 ) -> ClientData:
     """Samples, shared out among the clients (over their places, if asked) and split into their parts."""
     keys, clients = scenario.learning, scenario.clients.count
-    given = {"clients": clients, "generator": streams.generator("data")}
+    given: dict[str, Any] = {"clients": clients, "generator": streams.generator("data")}
+    if isinstance(keys.dataset, SyntheticDataset):
+        given["place"] = place
     with _explained(scenario, "learning.dataset", keys.dataset.kind):
         pool = make("learning.dataset", keys.dataset, DATASETS, plugins, **given)
         if isinstance(pool, ClientData):  # a data set of the user's own may share itself out

@@ -22,6 +22,9 @@ class SyntheticDataset(Part):
     samples: Annotated[tuple[Annotated[int, Field(ge=3)], Annotated[int, Field(ge=3)]], Field(strict=False)] = key(
         (50, 1000), "fewest and most samples of a client"
     )
+    feature_spread: NotNegative = key(1.0, "how far apart clients' features lie along each of them; 1 as published")
+    alike: Share = key(0.0, "how much of clients' models is the same for all: 0 nothing, as published, 1 everything")
+    alike_at_places: Share = key(0.0, "how much more of them is the same for those at one place, such as a squad")
 
 
 class MnistDataset(Part):

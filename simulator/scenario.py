@@ -47,6 +47,12 @@ class Surface(Part):
     name: str = key("", "what it is called")
 
 
+class JammingZone(Part):
+    polygon: Ring = Field(description="corners [[x, y], …] in metres")
+    noise_db: NotNegative = Field(description="how much stronger the noise is: what a link with an end in it loses, dB")
+    name: str = key("", "what it is called")
+
+
 class Terrain(Part):
     size_m: Annotated[tuple[Positive, Positive], Field(strict=False)] = key(
         (1000.0, 1000.0), "width and height; the corner at (0, 0) is the south-west one"
@@ -56,6 +62,9 @@ class Terrain(Part):
     )
     surfaces: Annotated[tuple[Surface, ...], Field(strict=False)] = key(
         (), "tables, or GeoJSON files likewise; where they overlap the last one counts"
+    )
+    jamming_zones: Annotated[tuple[JammingZone, ...], Field(strict=False)] = key(
+        (), "tables, or GeoJSON files likewise; where they overlap their noise adds up"
     )
 
 

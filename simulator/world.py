@@ -10,6 +10,7 @@ import shapely
 from numpy.typing import NDArray
 
 from mobility.driving import Driving
+from mobility.jamming import JammingZone
 from mobility.models import MOVEMENTS
 from mobility.movement import MovementError
 from mobility.places import Places
@@ -28,6 +29,7 @@ from radio.walk import Walk
 from radio.wifi_direct import WifiDirect
 from radio.zigbee import Zigbee
 from simulator.errors import Problem, ScenarioError
+from simulator.learning_keys import SyntheticDataset
 from simulator.mobility_keys import RoadKeys, RoadsMobility
 from simulator.plugins import make
 from simulator.scenario import FriisPropagation, PhysicalRadio, Scenario, TwoRayPropagation
@@ -86,6 +88,7 @@ def build_terrain(scenario: Scenario) -> Terrain:
             for o in terrain.obstacles
         ],
         [Surface(shapely.Polygon(s.polygon), s.speed_factor, s.name) for s in terrain.surfaces],
+        [JammingZone(shapely.Polygon(z.polygon), z.noise_db, z.name) for z in terrain.jamming_zones],
     )
 
 
@@ -187,7 +190,8 @@ def _places(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dic
 def _homes(scenario: Scenario, places: Places, streams: Streams) -> Homes:
     learning, movement = scenario.learning, places.trajectories.movement
     kinds = (learning.algorithm.kind, learning.reference.kind)
-    if learning.partition_over == "clients" and learning.shift == "none" and "squad_oracle" not in kinds:
+    alike = isinstance(learning.dataset, SyntheticDataset) and learning.dataset.alike_at_places > 0
+    if learning.partition_over == "clients" and learning.shift == "none" and "squad_oracle" not in kinds and not alike:
         return Homes()
     squad = getattr(movement, "squad", None)
     if squad is None:

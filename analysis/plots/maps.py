@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from analysis.loading import Run
-from analysis.plots.style import BLUE, GREEN, GREY, MANY, ORANGE, axes_for, legend, picture_of
+from analysis.plots.style import BLUE, GREEN, GREY, MANY, ORANGE, PINK, axes_for, legend, picture_of
 from mobility.traces import FloatArray, Trace, places_at, trace_of
 
 MOST_LEGS = 40_000  # to draw
@@ -19,7 +19,7 @@ WAYS = tuple(colour for colour in MANY if colour not in (GREEN, ORANGE))  # of v
 
 
 def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
-    """Surfaces and obstacles of a scenario's terrain table."""
+    """Surfaces, obstacles and jamming zones of a scenario's terrain table."""
     for surface in terrain["surfaces"]:
         slow = surface["speed_factor"] < 1
         axes.fill(*np.array(surface["polygon"]).T, color="#dfe8d0" if slow else "#ece6d8", zorder=0)
@@ -36,6 +36,9 @@ def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
         else:
             style = {"facecolor": "#a8c8e8", "edgecolor": "none"}
         axes.fill(*np.array(obstacle["polygon"]).T, zorder=1, **style)
+    for zone in terrain.get("jamming_zones", []):
+        corners = np.array(zone["polygon"]).T
+        axes.fill(*corners, facecolor="none", edgecolor=PINK, hatch="xx", linewidth=1.0, alpha=0.6, zorder=1)
 
 
 def draw_map(run: Run, axes: Axes | None = None) -> Figure:
@@ -85,6 +88,8 @@ def _on_terrain(run: Run, axes: Axes | None) -> Axes:
     width, height = run.scenario["terrain"]["size_m"]
     axes = axes_for(axes, 6.4, min(9.0, max(2.8, 5.7 * height / width + 0.9)))
     draw_terrain(run.scenario["terrain"], axes)
+    for line in (run.scenario["vehicle"].get("roads") or {}).get("lines", []):
+        axes.plot(*np.array(line).T, color="#d8d0bc", linewidth=3, zorder=0.5)
     axes.set(xlim=(0, width), ylim=(0, height), xlabel="x (m)", ylabel="y (m)")
     axes.set_aspect("equal")
     return axes

@@ -12,10 +12,11 @@ Ring = list[list[float]]
 
 
 def ground_of(scenario: dict[str, Any]) -> dict[str, Any]:
-    """Surfaces, obstacles and roads of a resolved scenario, from the lowest to the topmost."""
+    """Surfaces, obstacles, jamming zones and roads of a resolved scenario, from the lowest to the topmost."""
     terrain = scenario["terrain"]
     shapes = [_shape(s, "slow" if s["speed_factor"] < 1 else "fast") for s in terrain.get("surfaces", ())]
     shapes += [_shape(o, _stops(o)) for o in terrain.get("obstacles", ())]
+    shapes += [_shape(zone, "jammed") for zone in terrain.get("jamming_zones", ())]
     return {"shapes": shapes, "roads": _roads(scenario)}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mobility.formats.files import open_text, plain_suffix
+from mobility.formats.files import one_line, open_text, plain_suffix
 from mobility.traces import Trace, TraceError
 
 
@@ -59,18 +59,21 @@ def read_trace(path: str | Path, origin: Origin = None) -> Trace:
     if not file.is_file():
         raise TraceError(f"{file}: is not a file" if file.exists() else f"{file}: no such file")
     by_suffix = None if plain_suffix(file) == ".txt" else format_of(file)
-    kind = by_suffix or _sniffed(file)
-    read = kind.function("read")
     try:
+        kind = by_suffix or _sniffed(file)
+        read = kind.function("read")
         trace: Trace = read(file, origin) if kind.degrees or kind.perhaps_degrees else read(file)
     except (OSError, EOFError, LZMAError) as error:  # a damaged archive, say
-        raise TraceError(f"{file}: cannot be read: {error}") from None
+        raise TraceError(f"{file}: cannot be read: {one_line(getattr(error, 'strerror', None) or error)}") from None
     _check(file, trace)
     return trace
 
 
 def _check(path: Path, trace: Trace) -> None:
-    """No trace is without places, or has numbers so large that seconds or metres are lost in them."""
+    """No trace is without places, has names that are no text, or numbers so large that seconds or metres are lost."""
+    unread = next((name for name in trace.names if "\ufffd" in name), None)
+    if unread is not None:
+        raise TraceError(f"{path}: is not UTF-8: it has a node {one_line(unread)}")
     if np.isnan(trace.x).all():
         raise TraceError(f"{path}: holds no place: everyone is gone all the time")
     for name, values, most, unit in (

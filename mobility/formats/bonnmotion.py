@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mobility.formats.files import PACKED, number, open_binary, open_text, wrong
+from mobility.formats.files import PACKED, number, open_text, written, wrong
 from mobility.traces import Rows, Trace, TraceError
 
 
@@ -50,7 +50,7 @@ def _params(path: Path) -> dict[str, str]:
 
 def write_movements(path: Path, trace: Trace) -> None:
     """Whoever is gone stays where it was; nodes are numbered by their lines."""
-    with open_binary(path, "wb") as file:
+    with written(path) as file:
         for i in range(len(trace)):
             rows = slice(trace.first[i], trace.first[i + 1])
             waypoints = np.stack([trace.t[rows], trace.x[rows], trace.y[rows]], axis=1)

@@ -6,6 +6,9 @@ import bz2
 import gzip
 import lzma
 import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 from xml.parsers import expat
@@ -24,12 +27,25 @@ CUT_OFF = {
 
 
 def open_binary(path: Path, mode: str = "rb") -> IO[bytes]:
+    file: IO[bytes] = PACKED.get(path.suffix, open)(path, mode)
+    return file
+
+
+@contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write, compressed by its suffix, that takes its place only when all of it is there."""
+    is_device = path.is_symlink() or (path.exists() and not path.is_file())  # such as /dev/stdout: nothing to replace
+    target = path if is_device else path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
     try:
-        file: IO[bytes] = PACKED.get(path.suffix, open)(path, mode)
-        return file
+        with open_binary(target, "wb") as file:
+            yield file
+        if not is_device:
+            os.replace(target, path)
     except OSError as error:
-        what = "read" if mode == "rb" else "written"
-        raise TraceError(f"{path}: cannot be {what}: {error.strerror or error}") from None
+        raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        if not is_device:
+            target.unlink(missing_ok=True)
 
 
 def open_text(path: Path) -> IO[str]:
@@ -61,8 +77,13 @@ def xml_error(path: Path, error: expat.ExpatError) -> TraceError:
     return TraceError(f"{path}, line {error.lineno}: {what}")
 
 
+def one_line(given: object) -> str:
+    """A text without line breaks, as others' messages and fields of files may have."""
+    return " ".join(str(given).split())
+
+
 def wrong(path: Path, line: int, message: str, given: object) -> TraceError:
     """What is wrong in which line of a file."""
-    text = ",".join(map(str, given)) if isinstance(given, list) else str(given).strip()
+    text = one_line(",".join(map(str, given)) if isinstance(given, list) else given)
     short = text if len(text) <= 60 else text[:57] + "…"
     return TraceError(f"{path}, line {line}: {message}: {short}")

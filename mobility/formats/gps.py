@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from mobility.formats.degrees import Origin, scales
-from mobility.formats.files import number, open_binary, open_text, wrong, xml_error
+from mobility.formats.files import number, open_binary, open_text, written, wrong, xml_error
 from mobility.traces import Rows, Trace, TraceError
 
 
@@ -96,7 +96,7 @@ def read_geojson(path: Path, origin: Origin | None) -> Trace:
     with open_text(path) as file:
         try:
             content = json.load(file)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TraceError(f"{path}: is not GeoJSON: {error}") from None
     features = content.get("features") if isinstance(content, dict) else None
     if not isinstance(features, list):
@@ -193,7 +193,7 @@ def _stays(trace: Trace, origin: Origin) -> list[list[list[tuple[float, float, f
 
 
 def write_gpx(path: Path, trace: Trace, origin: Origin) -> None:
-    with open_binary(path, "wb") as file:
+    with written(path) as file:
         file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n')
         file.write(b'<gpx version="1.1" creator="Fedmule" xmlns="http://www.topografix.com/GPX/1/1">\n')
         for name, stays in zip(trace.names, _stays(trace, origin), strict=True):
@@ -211,5 +211,5 @@ def write_geojson(path: Path, trace: Trace, origin: Origin) -> None:
         geometry = {"type": "MultiLineString", "coordinates": [[[lon, lat] for _, lon, lat in stay] for stay in stays]}
         properties = {"node": name, "coordTimes": [[_iso(t) for t, _, _ in stay] for stay in stays]}
         features.append({"type": "Feature", "properties": properties, "geometry": geometry})
-    with open_binary(path, "wb") as file:
+    with written(path) as file:
         file.write(json.dumps({"type": "FeatureCollection", "features": features}).encode())

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mobility.formats.files import number, open_binary, open_text, wrong
+from mobility.formats.files import number, open_text, written, wrong
 from mobility.traces import Rows, Trace, TraceError
 
 NUMBER = r"(\S+?)"
@@ -39,9 +39,11 @@ def read_setdest(path: Path) -> Trace:
                 continue
             if found := SETDEST.match(text):
                 t, name, *values = found.groups()
-                order = [number(path, line, what, v) for what, v in zip("xyv", values, strict=True)]
-                node = nodes.setdefault(name, _Node(line=line))
-                node.orders.append((number(path, line, "the time", t), *order))  # type: ignore[arg-type]
+                x, y, speed = (number(path, line, what, v) for what, v in zip("xyv", values, strict=True))
+                at_s = number(path, line, "the time", t)
+                if min(at_s, speed) < 0:
+                    raise wrong(path, line, "neither the time nor the speed can be below 0", text)
+                nodes.setdefault(name, _Node(line=line)).orders.append((at_s, x, y, speed))
             elif found := FIRST.match(text):
                 name, axis, value = found.groups()
                 nodes.setdefault(name, _Node(line=line)).place[axis] = number(path, line, axis, value)
@@ -122,7 +124,7 @@ def clip(way: list[tuple[float, float, float]], start_s: float, stop_s: float) -
 
 def write_setdest(path: Path, trace: Trace) -> None:
     """Nodes are numbered from 0; whoever comes later stands where it will come, whoever is gone where it was."""
-    with open_binary(path, "wb") as file:
+    with written(path) as file:
         for i in range(len(trace)):
             t, x, y = (column[trace.first[i] : trace.first[i + 1]] for column in (trace.t, trace.x, trace.y))
             here = x == x

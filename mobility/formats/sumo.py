@@ -13,7 +13,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from mobility.formats.degrees import Origin, in_metres
-from mobility.formats.files import CUT_OFF, number, open_binary, wrong, xml_error
+from mobility.formats.files import CUT_OFF, number, open_binary, written, wrong, xml_error
 from mobility.traces import Rows, Trace, TraceError, samples
 
 MOVING = ("vehicle", "person", "container")
@@ -66,6 +66,7 @@ class _Reader:
         self._path = path
         self._step, self._t, self._is_open = -1, -np.inf, False
         self._seen: dict[str, tuple[int, float]] = {}  # the last step and time of each node
+        self._tag: dict[str, str] = {}  # of each id, where it was found first
         self.says_degrees = False
         self.told_m, self.moved = 0.0, 0.0  # how far nodes went by their speeds, and by their places
         self._compared, self._places = 0, dict[str, tuple[float, float]]()
@@ -82,14 +83,21 @@ class _Reader:
             node = attributes.get("id")
             if not node:
                 raise wrong(self._path, self.parser.CurrentLineNumber, f"a {tag} has no id", attributes)
-            step, t = self._seen.get(node, (self._step, 0.0))
-            if step < self._step - 1:
+            node = self._name(tag, node)
+            step, t = self._seen.get(node, (-1, 0.0))
+            if step == self._step:
+                raise wrong(self._path, self.parser.CurrentLineNumber, f"{tag} {node} is there twice in a timestep", t)
+            if 0 <= step < self._step - 1:
                 self.rows.gone(node, t)
             x, y = self._number(attributes, "x"), self._number(attributes, "y")
             self.rows.add(node, self._t, x, y)
             if self._compared < STEPS_COMPARED:
                 self._compare(node, self._t - t, x, y, attributes)
             self._seen[node] = self._step, self._t
+
+    def _name(self, tag: str, given: str) -> str:
+        """What a node is called; a person may have the id of a vehicle, say, and is somebody else."""
+        return given if self._tag.setdefault(given, tag) == tag else f"{tag} {given}"
 
     def comment(self, text: str) -> None:
         """SUMO puts its configuration before the data."""
@@ -126,7 +134,7 @@ class _Reader:
 
 def write_fcd(path: Path, trace: Trace, step_s: float) -> None:
     names = [quoteattr(name) for name in trace.names]
-    with open_binary(path, "wb") as file:
+    with written(path) as file:
         file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n<fcd-export>\n')
         for t, x, y in samples(trace, step_s):
             there = np.flatnonzero(~np.isnan(x)).tolist()

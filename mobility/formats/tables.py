@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobility.contacts import Contacts, compiled
-from mobility.formats.files import number, open_binary, open_text, wrong
+from mobility.formats.files import number, open_binary, open_text, written, wrong
 from mobility.traces import FloatArray, IntArray, Trace, TraceError, trace_of
 
 COLUMNS = ("node", "t", "x", "y")
@@ -71,14 +71,15 @@ def _typed(batch: Any) -> Any:
 def write_csv(path: Path, trace: Trace) -> None:
     import pyarrow.csv as pc
 
-    with open_binary(path, "wb") as file:
+    with written(path) as file:
         pc.write_csv(_table(trace), file, pc.WriteOptions(quoting_style="needed"))
 
 
 def write_parquet(path: Path, trace: Trace) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(_table(trace), path)
+    with written(path) as file:
+        pq.write_table(_table(trace), file)
 
 
 def _table(trace: Trace) -> Any:
@@ -139,7 +140,7 @@ def _numbers(column: Any) -> FloatArray:
 def _heading(path: Path) -> list[str]:
     """The names of a CSV file's columns."""
     with open_text(path) as file:
-        heading = next(csv.reader(file), [])
+        heading = next(_rows(path, csv.reader(file)), [])
     for name in COLUMNS:
         if heading.count(name) != 1:
             found = "is there twice" if name in heading else f"is not among them{_why(heading)}"
@@ -161,7 +162,7 @@ def _find_bad_line(path: Path, heading: list[str]) -> None:
     with open_text(path) as file:
         lines = csv.reader(file)
         next(lines)
-        for row in lines:
+        for row in _rows(path, lines):
             if not row:
                 continue
             if len(row) != len(heading):
@@ -177,13 +178,20 @@ def _find_bad_line(path: Path, heading: list[str]) -> None:
                 number(path, lines.line_num, "y", values["y"])
 
 
+def _rows(path: Path, lines: Any) -> Iterator[list[str]]:
+    try:
+        yield from lines
+    except csv.Error as error:
+        raise TraceError(f"{path}, line {lines.line_num + 1}: is not CSV: {error}") from None
+
+
 def write_contacts(path: Path, names: list[str], contacts: Contacts) -> None:
     """Contacts as CSV: a, b, start and end, with 8 decimals."""
     quoted = [(_quoted(name) + ",").encode() for name in names]
     first = np.concatenate([[0], np.cumsum([len(name) for name in quoted])])
     letters = np.frombuffer(b"".join(quoted), dtype=np.uint8)
     widest = max(map(len, quoted), default=0)
-    with open_binary(path, "wb") as file:
+    with written(path) as file:
         file.write(b"a,b,start,end\n")
         for begin in range(0, len(contacts), 1 << 16):
             part = slice(begin, begin + (1 << 16))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mobility.formats.files import PACKED, number, open_binary, open_text, wrong
+from mobility.formats.files import PACKED, number, open_text, written, wrong
 from mobility.formats.ns2 import clip
 from mobility.traces import Rows, Trace, TraceError, samples
 
@@ -51,7 +51,7 @@ def _rows(path: Path) -> Iterator[Line]:
 def write_movement(path: Path, trace: Trace, step_s: float) -> None:
     """Whoever comes later or is gone has no rows for that time; nodes are numbered from 0."""
     low_x, low_y, high_x, high_y = trace.bounds
-    with open_binary(path, "wb") as file:
+    with written(path) as file:
         heading = (trace.begin_s, trace.end_s, low_x, high_x, low_y, high_y)
         file.write((" ".join(map(repr, heading)) + "\n").encode())
         for t, x, y in samples(trace, step_s):
@@ -108,7 +108,7 @@ def _activity(path: Path) -> dict[str, tuple[float, float]]:
 def write_paths(path: Path, trace: Trace) -> None:
     """One path per stay; nodes are numbered from 0. Between two stays a node waits where the first ended."""
     low_x, low_y, high_x, high_y = trace.bounds
-    with open_binary(path, "wb") as file:
+    with written(path) as file:
         heading = (trace.begin_s, trace.end_s, low_x, high_x, low_y, high_y)
         file.write((f"{len(trace) - 1} " + " ".join(map(repr, heading)) + "\n").encode())
         for i in range(len(trace)):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
+import replay_page
 import study_loading
+import world_share
 from browser import chromium_path
 from contact_cost import compare
 from hot_paths import main
-from replay_page import made_up_run, measure
 from trace_contacts import times_faster
 
 from analysis import load_study
@@ -51,6 +53,17 @@ def test_a_thousand_clients_move_smoothly_in_a_page_of_less_than_10_mb() -> None
     if chromium_path() is None:
         pytest.skip("no Chromium on the PATH")
     pytest.importorskip("playwright", reason="Playwright is not installed")
-    found = measure(made_up_run(1000, 2000, together=True), play_s=2)
+    found = replay_page.measure(replay_page.made_up_run(1000, 2000, together=True), play_s=2)
     assert found.size_mb < 10
     assert found.draw_ms < 33  # our share of a frame: how often the browser gets to run is the machine's affair
+
+
+def test_the_parts_of_a_run_make_up_the_whole() -> None:
+    began_s = time.process_time()
+    run = world_share.measure("smoke", ("stop.visits=10",))
+    took_s = time.process_time() - began_s
+    assert run.visits == 10
+    assert run.events >= 20
+    assert 0.3 * took_s < run.total_s <= took_s
+    assert all(run.spent_s[part] > 0 for part in world_share.PARTS)
+    assert "| `smoke` | 10 |" in world_share.table({"smoke": run})

@@ -44,7 +44,7 @@ class Ground {
       }
       context.strokeStyle = colour(`${shape.kind}-edge`);
       context.lineWidth = 1;
-      context.setLineDash(shape.kind === "screen" ? [4, 3] : []);
+      context.setLineDash(["screen", "jammed"].includes(shape.kind) ? [4, 3] : []);
       context.stroke();
       context.setLineDash([]);
     }
