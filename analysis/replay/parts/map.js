@@ -1,12 +1,14 @@
-// The map: three layers, of which only what has changed is drawn anew.
+// The map: ground and trail are kept as pictures, and only what has changed in them is drawn anew.
 
 const VEHICLE_COLOURS = 6; // --vehicle-0 … of the style sheet
+const TRAIL_ALPHA = 0.5;
 const SHADES = 64; // of the accuracy scale that clients are painted in
 
 class MapDrawing {
-  constructor(canvases, history, view) {
-    this.canvases = canvases; // ground, trail and live
-    this.contexts = Object.fromEntries(Object.entries(canvases).map(([name, canvas]) => [name, canvas.getContext("2d")]));
+  constructor(canvas, history, view) {
+    // One canvas in the page: each one more costs the browser milliseconds a frame where there is no GPU.
+    this.canvases = { ground: document.createElement("canvas"), trail: document.createElement("canvas"), live: canvas };
+    this.contexts = Object.fromEntries(Object.entries(this.canvases).map(([name, own]) => [name, own.getContext("2d")]));
     this.history = history;
     this.view = view;
     this.ground = new Ground(history.content);
@@ -54,6 +56,10 @@ class MapDrawing {
     this.drawTrails();
     const live = this.contexts.live;
     live.clearRect(0, 0, this.view.width, this.view.height);
+    live.drawImage(this.canvases.ground, 0, 0, this.view.width, this.view.height);
+    live.globalAlpha = TRAIL_ALPHA;
+    live.drawImage(this.canvases.trail, 0, 0, this.view.width, this.view.height);
+    live.globalAlpha = 1;
     for (let vehicle = 0; vehicle < this.history.vehicles; vehicle++) this.drawWay(live, vehicle, time);
     const near = this.history.contactsNear(time, glow);
     for (const contact of near) this.drawLinks(live, contact, time, glow);

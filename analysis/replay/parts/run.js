@@ -1,5 +1,6 @@
 // The replay page: puts the parts together and draws a frame whenever something has changed.
 
+const WRITE_MS = 60; // between new texts and curves while playing: nobody reads faster
 const GLOW_S = 0.7; // how long links stay in sight while playing, in real seconds
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -8,7 +9,7 @@ class Replay {
     this.history = new RunHistory(content, arrays);
     this.view = new View(content.size_m);
     this.player = new Player(this.history.end, () => this.changed());
-    this.map = new MapDrawing({ ground: byId("ground"), trail: byId("trail"), live: byId("live") }, this.history, this.view);
+    this.map = new MapDrawing(byId("live"), this.history, this.view);
     this.selected = null;
     this.hovered = null;
     this.following = -1; // a vehicle; -1 for none
@@ -170,20 +171,22 @@ class Replay {
     if (player.playing) player.goOn(Math.min((now - (this.last ?? now)) / 1000, 0.25));
     this.last = player.playing ? now : undefined;
     const began = performance.now();
-    this.draw();
+    this.draw(now);
     this.drawTimes.push(performance.now() - began);
     if (this.drawTimes.length > 300) this.drawTimes.shift();
     this.frames++;
     if (player.playing) this.changed();
   }
 
-  draw() {
+  draw(now) {
     const { history, player, view } = this;
     history.moveTo(player.time);
     const followed = this.following;
     if (followed >= 0 && !Number.isNaN(history.x[followed])) view.lookAt(history.x[followed], history.y[followed]);
     const glow = player.playing && !still.matches ? GLOW_S * player.speed : 0;
     this.map.draw(player.time, { glow, selected: this.selected, hovered: this.hovered });
+    if (player.playing && now - this.written < WRITE_MS) return;
+    this.written = now;
     for (const chart of this.charts) chart.draw(player.time);
     this.card.show(this.hovered ?? this.selected, this.selected, player.time);
     this.write();
