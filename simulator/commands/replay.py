@@ -84,8 +84,8 @@ def _study_page(folder: Path, file: Path, write_runs: bool) -> str:
 def _write_run_pages(folders: Sequence[Path]) -> None:
     """The page of each run, in its folder; one that cannot be replayed is told and left out."""
     from simulator.errors import UserError
-    from simulator.runfolder import write_text
     from simulator.progress import ShareDone
+    from simulator.runfolder import write_text
 
     tell = ShareDone("pages of runs")
     for done, folder in enumerate(folders, start=1):
