@@ -124,6 +124,9 @@ class Algorithm:
     state_copies = 1  # how many numbers it keeps for each client and parameter: tensors [n,d]
     carried: tuple[str, ...] = ("token",)  # what the vehicle carries; several vehicles carry one each and average it
     vehicles = 1  # how many do
+    counted: int | None = None  # over how many clients the present vehicle's token is a mean, if that is decided for it
+    adds_up = False  # whether the token is the mean of the clients' last contributions, so that changes add up
+    grows = False  # whether that mean is over those met so far, not over all
 
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         self.data = data
@@ -207,9 +210,10 @@ class Algorithm:
     def _divisor(self, counted: int, delivered: int) -> float:
         """What the sum of the delivered clients' changes is divided by, for a token that is a mean over `counted`.
 
-        Each of W tokens is told of one change in W, so it counts W times; yet it goes no further than the delivered.
+        Where W tokens are averaged each is told of one change in W, so that it counts W times; yet a token goes no
+        further than to the mean of those delivered.
         """
-        return max(counted / self.vehicles, delivered)
+        return max(counted / self.vehicles, delivered) if self.counted is None else self.counted
 
     def _index(self, clients: IntArray) -> Tensor:
         return torch.from_numpy(clients).to(self.device)

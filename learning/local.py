@@ -28,6 +28,7 @@ class Local(Algorithm):
     ) -> None:
         super().__init__(data, model, settings, start, draw)
         self.reference = reference
+        self.adds_up, self.grows = reference.adds_up, reference.grows  # so that meetings weigh the same
 
     @property
     def steps(self) -> int:

@@ -70,6 +70,7 @@ class Slack(Opening):
         self.duals = torch.zeros_like(self.models)  # lam [n,d]
         # c [n,d]. With the growing mean it counts for clients seen only; else everyone begins with the token.
         self.contributions = torch.zeros_like(self.models) if settings.growing_mean else self.models.clone()
+        self.adds_up, self.grows = settings.token_pace is None, settings.growing_mean
         self.seen = np.zeros(data.clients, dtype=bool)
         self.seen_count = 0
         self._kappa = settings.kappa

@@ -84,6 +84,7 @@ class Derived(_Published):
 
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)
+        self.adds_up = settings.token_pace is None
         self.contributions = self.models.clone()  # c [n,d]
 
     def update(self, contact: Contact) -> Update:

@@ -20,6 +20,7 @@ class Walkman(Algorithm):
     """One linearised step per visit; the token is the mean of all clients' last contributions."""
 
     state_copies = 3
+    adds_up = True
 
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)

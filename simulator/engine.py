@@ -98,7 +98,10 @@ class Simulation:
         while (yield from vehicle.chase(target)):
             if not self._busy[target]:
                 return True
-            yield from vehicle.wait(self._until_free.setdefault(target, self.env.event()))
+            while self._busy[target]:
+                yield from vehicle.wait(self._until_free.setdefault(target, self.env.event()))
+            if vehicle.is_at(target):  # whoever has waited goes first
+                return True
         return False
 
     def _contact(self, vehicle: Vehicle, target: int) -> Generator[Any, Any, None]:
@@ -173,8 +176,8 @@ class Simulation:
         if rule == "none" or len(self.vehicles) == 1:
             return None
 
-        def weigh() -> Exchange:
-            return self.learner.algorithm.meeting(self.ledger.progress(self.env.now))
+        def weigh(a: int, b: int) -> Exchange:
+            return self.learner.carried.meeting(a, b, self.ledger.progress(self.env.now))
 
         return Meetings(self.env, self.world, self.vehicles, rule, weigh, self._meeting)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from learning import samples
 from learning.algorithm import Algorithm, Model, Settings, layers
 from learning.apfl import APFL
-from learning.carried import Carried
+from learning.carried import Carried, carried_by
 from learning.clusters import IFCA, SquadOracle
 from learning.data import ClientData
 from learning.ditto import Ditto
@@ -116,7 +116,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any],
     if keys.algorithm.kind == "local":
         parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
     algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
-    carried = Carried(algorithm, scenario.vehicle.count)
+    carried = carried_by(scenario.vehicle.count, algorithm, keys.merge)
     return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, placed)
 
 

@@ -47,7 +47,7 @@ class Meetings:
         world: World,
         vehicles: list[Vehicle],
         rule: Literal["stop", "drive_on"],
-        weigh: Callable[[], Exchange],
+        weigh: Callable[[int, int], Exchange],
         enter: Callable[[Meeting], None],
     ) -> None:
         self._env = env
@@ -81,8 +81,10 @@ class Meetings:
         return None
 
     def _may_meet(self, a: Vehicle, b: Vehicle) -> bool:
-        pair = frozenset((a.number, b.number))
-        return a.free and b.free and pair in self._news and self._weigh().bytes_down[0] > 0
+        if not (a.free and b.free and frozenset((a.number, b.number)) in self._news):
+            return False
+        exchange = self._weigh(a.number, b.number)
+        return bool(exchange.bytes_down[0] + exchange.bytes_up[0])
 
     def _expect(self, a: Vehicle, b: Vehicle, at_s: float) -> Generator[Any, Any, None]:
         """At that time two vehicles come into range, unless one of them has changed its plan."""
@@ -99,7 +101,7 @@ class Meetings:
         return self._env.process(self._meet(*sorted((a, b), key=lambda vehicle: vehicle.number)))
 
     def _meet(self, a: Vehicle, b: Vehicle) -> Generator[Any, Any, None]:
-        began_s, places, exchange = self._env.now, np.stack([a.xy, b.xy]), self._weigh()
+        began_s, places, exchange = self._env.now, np.stack([a.xy, b.xy]), self._weigh(a.number, b.number)
         if self._rule == "stop":
             a.rest()
             b.rest()

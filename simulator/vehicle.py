@@ -95,6 +95,12 @@ class Vehicle:
             if self._env.now >= deadline:
                 return False
 
+    def is_at(self, client: int) -> bool:
+        """Whether it is within approach_m of a client now."""
+        places = self._world.places
+        places.advance(self._env.now)
+        return bool(np.hypot(*(places.true(np.array([client]))[0] - self.xy)) <= self._keys.approach_m)
+
     def wait(self, event: simpy.Event, until_s: float = np.inf) -> Generator[Any, Any, bool]:
         """Go on until an event (at a time, if known); False if a meeting came in between, which is over then."""
         self.plan, self.plan_until_s, self.free = self.plan + 1, until_s, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from simulator.keys import Count, Own, Part, Point, Positive, Share, by_kind, key, short_for
 from simulator.mobility_keys import RoadKeys
@@ -47,12 +47,21 @@ Walk = Annotated[
 ]
 
 
+def _one_or_many(value: Any) -> str:
+    return "many" if isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple) else "one"
+
+
+Points = Annotated[tuple[Point, ...], Field(strict=False)]
+Starts = Annotated[Annotated[Point, Tag("one")] | Annotated[Points, Tag("many")], Discriminator(_one_or_many)]
+
+
 class Vehicle(Part):
     count: Count = key(1, "how many vehicles there are; each carries a token and walks on its own")
     speed_mps: Positive = key(10.0, "driving speed, m/s")
-    start: Point | Annotated[tuple[Point, ...], Field(strict=False, min_length=1)] | None = key(
+    start: Starts | None = key(
         None,
-        "where it starts, or a list of one place for each; by default in the middle, several spread over the terrain",
+        "where it starts, or a list of places, one for each; by default the open place nearest the middle, and several "
+        "are spread over the terrain",
     )
     approach_m: Annotated[float, Field(ge=0.1)] = key(5.0, "how near it drives to the client it visits")
     give_up_s: Positive = key(900.0, "how long it chases one client before it turns to another")
@@ -61,7 +70,7 @@ class Vehicle(Part):
         0.1, "degree, metropolis, lazy: probability of driving to any client at random instead of a neighbour"
     )
     meeting: Literal["stop", "drive_on", "none"] = key(
-        "stop", "what two vehicles in range of each other do to average their tokens; none: they never do"
+        "stop", "what two vehicles that come into range of each other do to exchange their tokens; none: they never do"
     )
     roads: RoadKeys | None = key(None, "roads it keeps to but for the ends of its ways, such as { geojson = … }")
     off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(1.0, "how many times as fast it is off these roads")
