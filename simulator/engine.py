@@ -43,6 +43,7 @@ class Simulation:
         self.world.graph.admit(self._everyone & ~self._absent)
         self._busy = np.zeros(len(self._absent), dtype=bool)  # who is in a contact
         self._until_free: dict[int, simpy.Event] = {}  # of those busy whom another vehicle waits for
+        self._over = False  # what others finish at the moment of the last visit does not count any more
         self.env = simpy.Environment()
 
     def start(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> simpy.Event:
@@ -92,6 +93,7 @@ class Simulation:
                 yield from self._contact(vehicle, target)
             else:
                 self.ledger.miss(vehicle.number)
+        self._over = True
 
     def _reach(self, vehicle: Vehicle, target: int) -> Generator[Any, Any, bool]:
         """Drive to a client and wait there while another vehicle is busy with it; False if it had to give up."""
@@ -116,6 +118,8 @@ class Simulation:
         outcome = self._exchange(active, exchange, here)
         self._busy[active] = True
         yield self.env.timeout(outcome.end_s - arrived_s)
+        if self._over:
+            return
 
         self._release(active)
         vehicle.client = target
@@ -132,7 +136,9 @@ class Simulation:
         self.watch(self.ledger)
 
     def _meeting(self, meeting: Meeting) -> None:
-        """Two vehicles have met: both go on with the mean of their tokens, if both got through."""
+        """Two vehicles have met: if all got through, both go on with what they carry together."""
+        if self._over:
+            return
         if meeting.delivered:
             self.learner.carried.meet(*meeting.vehicles)
         self.ledger.meet(meeting)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contact_cost import compare
 from hot_paths import main
 from trace_contacts import times_faster
+from walks import measure, scenario
 
 
 def test_a_contact_costs_the_same_with_more_clients() -> None:
@@ -26,3 +27,9 @@ def test_contacts_of_a_trace_are_found_faster_than_by_a_plain_search() -> None:
     ratio, found, plain = times_faster(40)
     assert len(found) == plain
     assert ratio > 20
+
+
+def test_a_tour_visits_everyone_in_as_many_visits_and_drives_less_than_a_random_walk() -> None:
+    visits, _, seconds, _ = measure(scenario("static", "tour", 0, 60))
+    assert visits == 40
+    assert seconds < measure(scenario("static", "degree", 0, 60))[2]

@@ -1,6 +1,6 @@
 """Several vehicles: visits of each, simulated time and bytes until the token and the personal models are good.
 
-    python tests/benchmarks/vehicles.py [--seeds 3] [--visits 400]
+    python tests/benchmarks/vehicles.py [--seeds 3] [--visits 240]
 
 20 clients walk about with at most 50 handwritten digits each (fetch them with `fedmule data mnist`); one of them takes
 part in a contact. Where meetings are common the vehicles share 400 × 400 m and hear each other over 100 m; where they
@@ -46,7 +46,7 @@ def scenario(count: int, merge: str, size_m: float, range_m: float, seed: int, v
         "max_train_samples": 50,
         "active": "visited",
         "open_at": 1.0,
-        "evaluate_every": 4,
+        "evaluate_every": 8,
         "merge": merge,
     }
     return Scenario.model_validate(
@@ -90,7 +90,7 @@ def cell(values: Iterable[float], digits: int = 0) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--visits", type=int, default=400)
+    parser.add_argument("--visits", type=int, default=240)
     given = parser.parse_args()
     print("| meetings | vehicles | merge | meetings per 100 visits | token 80 %: visits of each | s | MB ", end="")
     print("| personal 85 %: visits of each | s | MB | token at the end, % | personal, % |")

@@ -210,6 +210,17 @@ def test_vehicles_keep_off_walls_and_within_their_speed(small: Small, tmp_path: 
 
 
 def test_runs_end_for_all_vehicles(small: Small, tmp_path: Path) -> None:
+    # Two contacts that end at the same moment: the second is one visit too many.
+    corners = {"count": 2, "mobility": {"kind": "static", "places": [[20.0, 20.0], [280.0, 20.0]]}}
+    twins = {"count": 2, "start": [[20.0, 20.0], [280.0, 20.0]], "walk": "oldest_first", "meeting": "none"}
+    odd = small(vehicle=twins, clients={**corners, "report_error_m": 0}, radio=DISC, stop={"visits": 1})
+    assert run(odd, tmp_path / "odd").summary["visits"] == 1
+    assert (
+        run(odd.model_copy(update={"stop": odd.stop.model_copy(update={"visits": 2})}), tmp_path / "even")
+        .contacts["sim_time_s"]
+        .nunique()
+        == 1
+    )
     timed = run(small(vehicle=THREE, stop={"sim_time_s": 90.0}), tmp_path / "timed")
     assert (timed.summary["stopped_by"], timed.summary["sim_time_s"]) == ("sim_time_s", 90.0)
     sized = run(small(vehicle=THREE, radio=DISC, stop={"total_bytes": 60_000}), tmp_path / "sized").summary
