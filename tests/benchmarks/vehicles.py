@@ -100,7 +100,9 @@ def main() -> None:
             runs = [measure(scenario(count, merge, size_m, range_m, s, given.visits)) for s in range(given.seeds)]
             columns = [cell((100 * run["meetings"] / given.visits for run in runs), 0)]
             for name, _ in TARGETS:
-                columns += [cell((r[f"{name} {what}"] for r in runs), what == "MB") for what in ("visits", "s", "MB")]
+                columns += [
+                    cell((r[f"{name} {what}"] for r in runs), int(what == "MB")) for what in ("visits", "s", "MB")
+                ]
             columns += [cell((run[f"{name} end"] for run in runs), 1) for name, _ in TARGETS]
             merged = merge if count > 1 else "–"
             print(f"| {setting} | {count} | {merged} | " + " | ".join(columns) + " |", flush=True)
