@@ -62,13 +62,11 @@ def main() -> None:
         for policy in POLICIES:
             runs = np.array([measure(scenario(world, policy, s, given.visits)) for s in range(given.seeds)])
             done = np.isfinite(runs[:, 0])
-            mean = runs[done].mean(axis=0) if done.any() else np.full(4, math.nan)
             never = f" ({int((~done).sum())} of {given.seeds} never)" if not done.all() else ""
-            print(
-                f"| {world} | `{policy}` | {mean[0]:.0f}{never} | {mean[1]:.2f} | {runs[:, 2].mean():.1f} "
-                f"| {runs[:, 3].mean():.0f} |",
-                flush=True,
-            )
+            covered, hours = runs[done, :2].mean(axis=0) if done.any() else (math.nan, math.nan)
+            when = f"{covered:.0f}{never} | {hours:.2f}" if done.any() else "never | –"
+            rest = f"{runs[:, 2].mean():.1f} | {runs[:, 3].mean():.0f}"
+            print(f"| {world} | `{policy}` | {when} | {rest} |", flush=True)
 
 
 if __name__ == "__main__":
