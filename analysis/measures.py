@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 PERSONAL = "personal_test_acc_mean"
+SENT = ("bytes_down", "bytes_up", "bytes_between")  # all that was on the air; older runs have not the last
 # What a run can be measured against, and how to say it.
 AXES = {
     "sim_time_s": "simulated time (s)",
@@ -29,7 +30,8 @@ def spent(contacts: pd.DataFrame, against: str) -> FloatArray:
     if against == "visits":
         return contacts["visit"].to_numpy(np.float64)
     if against == "bytes":
-        return (contacts["bytes_down"] + contacts["bytes_up"]).cumsum().to_numpy(np.float64)
+        sent = contacts[[name for name in SENT if name in contacts]].sum(axis=1)
+        return sent.cumsum().to_numpy(np.float64)
     if against == "gradient_steps":
         return contacts["gradient_steps"].cumsum().to_numpy(np.float64)
     return contacts[against].to_numpy(np.float64)

@@ -122,6 +122,11 @@ class Algorithm:
     """Base of the algorithms: stacked client models, the token, batches. One of one's own overrides `update`."""
 
     state_copies = 1  # how many numbers it keeps for each client and parameter: tensors [n,d]
+    carried: tuple[str, ...] = ("token",)  # what the vehicle carries; several vehicles carry one each and average it
+    vehicles = 1  # how many do
+    counted: int | None = None  # over how many clients the present vehicle's token is a mean, if that is decided for it
+    adds_up = False  # whether the token is the mean of the clients' last contributions, so that changes add up
+    grows = False  # whether that mean is over those met so far, not over all
 
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         self.data = data
@@ -143,6 +148,11 @@ class Algorithm:
         """What an exchange with these clients weighs; progress is the share of the run that is over."""
         size = np.full(len(clients), BYTES_PER_NUMBER * self.model.parameters)
         return Exchange(bytes_down=size, bytes_up=size, flops=self._flops(len(clients)))
+
+    def meeting(self, progress: float) -> Exchange:
+        """What it weighs when two vehicles exchange what they carry; no bytes: there is nothing to exchange."""
+        size = np.array([BYTES_PER_NUMBER * self.model.parameters])
+        return Exchange(bytes_down=size, bytes_up=size, flops=np.zeros(1))
 
     def update(self, contact: Contact) -> Update:
         """Update with exactly the delivered clients."""
@@ -196,6 +206,14 @@ class Algorithm:
         moved = float((token - self.token).norm())
         self.token = token
         return moved
+
+    def _divisor(self, counted: int, delivered: int) -> float:
+        """What the sum of the delivered clients' changes is divided by, for a token that is a mean over `counted`.
+
+        Where W tokens are averaged each is told of one change in W, so that it counts W times; yet a token goes no
+        further than to the mean of those delivered.
+        """
+        return max(counted / self.vehicles, delivered) if self.counted is None else self.counted
 
     def _index(self, clients: IntArray) -> Tensor:
         return torch.from_numpy(clients).to(self.device)

@@ -28,6 +28,7 @@ class Local(Algorithm):
     ) -> None:
         super().__init__(data, model, settings, start, draw)
         self.reference = reference
+        self.adds_up, self.grows = reference.adds_up, reference.grows  # so that meetings weigh the same
 
     @property
     def steps(self) -> int:
@@ -35,6 +36,9 @@ class Local(Algorithm):
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         return replace(self.reference.exchange(clients, progress), charged=False)
+
+    def meeting(self, progress: float) -> Exchange:
+        return replace(self.reference.meeting(progress), charged=False)
 
     def introduce(self, client: int, near: IntArray) -> None:
         self.reference.introduce(client, near)

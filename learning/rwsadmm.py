@@ -70,6 +70,7 @@ class Slack(Opening):
         self.duals = torch.zeros_like(self.models)  # lam [n,d]
         # c [n,d]. With the growing mean it counts for clients seen only; else everyone begins with the token.
         self.contributions = torch.zeros_like(self.models) if settings.growing_mean else self.models.clone()
+        self.adds_up, self.grows = settings.token_pace is None, settings.growing_mean
         self.seen = np.zeros(data.clients, dtype=bool)
         self.seen_count = 0
         self._kappa = settings.kappa
@@ -154,5 +155,5 @@ class Slack(Opening):
         if self.settings.token_pace is not None:
             return np.zeros_like(first), self.settings.token_pace / len(clients)
         if self.settings.growing_mean:
-            return ~first, 1 / self.seen_count
-        return np.ones_like(first), 1 / self.data.clients
+            return ~first, 1 / self._divisor(self.seen_count, len(clients))
+        return np.ones_like(first), 1 / self._divisor(self.data.clients, len(clients))

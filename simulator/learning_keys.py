@@ -208,6 +208,11 @@ class Learning(Part):
         "rwsadmm: the token goes this share of the way to the mean of the delivered contributions; by default it is "
         "the mean of all clients' last ones",
     )
+    merge: Literal["add_up", "average"] = key(
+        "add_up",
+        "rwsadmm slack and derived, walkman: what vehicles that meet make of their tokens; their changes add up, or "
+        "each counts vehicle.count times and the tokens are averaged. Other algorithms average",
+    )
     token: Literal["global", "neighbourhood"] = key(
         "global", "rwsadmm slack: one token for all, or each client's own, drawn to what its neighbours contributed"
     )

@@ -186,9 +186,16 @@ WHY = {
 }
 
 
+def _meetings_line(summary: dict[str, Any]) -> str:
+    return (
+        f"  met      vehicles {summary['meetings']} times, {summary['meetings_delivered']} of them got through; "
+        f"{megabytes(summary['bytes_between'])} to each other"
+    )
+
+
 def summary_text(summary: dict[str, Any], folder: str) -> str:
     """What was learnt, at what cost, and where the results lie."""
-    sent = summary["bytes_down"] + summary["bytes_up"]
+    sent = summary["bytes_down"] + summary["bytes_up"] + summary["bytes_between"]
     token = summary["token_test_acc"]
     delivered = summary["delivered"] / summary["active"] if summary["active"] else 0.0
     lines = [
@@ -201,6 +208,7 @@ def summary_text(summary: dict[str, Any], folder: str) -> str:
         f"  reached  {summary['clients_reached']} of {summary['clients']} clients; {delivered:.1%} of "
         f"{summary['active']} exchanges got through"
         + (f"; {summary['missed']} clients chased in vain" if summary["missed"] else ""),
+        *([_meetings_line(summary)] if summary["meetings"] else []),
         f"  results  {folder}",
         f'           from analysis import load_run; run = load_run("{folder}"); run.contacts',
     ]

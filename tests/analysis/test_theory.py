@@ -73,11 +73,11 @@ def test_the_log_holds_the_walks_own_matrices(small: Small, tmp_path: Path, chan
 
     def watch(ledger: Any) -> None:
         if ledger.visits % 5 == 0:
-            seen[ledger.visits] = simulation.world.walk.matrix().toarray(), simulation.world.graph.members.copy()
+            seen[ledger.visits] = simulation.world.walks[0].matrix().toarray(), simulation.world.graph.members.copy()
 
     (tmp_path / "run").mkdir()
     simulation.run(RunLog(tmp_path / "run", scenario, "cpu"), watch)
-    snapshots = read_snapshots(load_run(tmp_path / "run"), scenario.vehicle.walk, scenario.vehicle.jump, 0.5)
+    snapshots = read_snapshots(load_run(tmp_path / "run"), scenario.vehicle.walk.kind, scenario.vehicle.jump, 0.5)
     assert [s.visit for s in snapshots] == sorted(seen) == [5, 10, 15, 20]
     for s in snapshots:
         expected, members = seen[s.visit]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import replay_page
 import study_loading
+import walks
 import world_share
 from browser import chromium_path
 from contact_cost import compare
@@ -67,3 +68,9 @@ def test_the_parts_of_a_run_make_up_the_whole() -> None:
     assert 0.3 * took_s < run.total_s <= took_s
     assert all(run.spent_s[part] > 0 for part in world_share.PARTS)
     assert "| `smoke` | 10 |" in world_share.table({"smoke": run})
+
+
+def test_a_tour_visits_everyone_in_as_many_visits_and_drives_less_than_a_random_walk() -> None:
+    visits, _, seconds, _ = walks.measure(walks.scenario("static", "tour", 0, 60))
+    assert visits == 40
+    assert seconds < walks.measure(walks.scenario("static", "degree", 0, 60))[2]

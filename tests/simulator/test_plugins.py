@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from analysis import load_run
+from analysis.theory import as_text, theory
 from simulator.cli import main
 
 MODULE = """
@@ -20,6 +21,21 @@ from learning.mlr import MLR
 from learning.synthetic import synthetic
 from mobility.movement import Movement
 from radio.link import Ladder, Radio
+from radio.policy import Policy
+
+
+class Backwards(Policy):
+    # To the client with the next lower number.
+
+    def __init__(self, graph, wrong=False):
+        super().__init__(graph)
+        self.wrong = wrong
+
+    def next(self, here, draws):
+        if self.wrong:
+            return len(self.graph.members)
+        lower = self.graph.reachable[self.graph.reachable < (here.client or 0)]
+        return int((lower if lower.size else self.graph.reachable)[-1])
 
 
 class Row(Movement):
@@ -117,6 +133,20 @@ def test_a_module_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert a["bytes_down"].max() == 4 * (60 * 12 + 12 + 12 * 10 + 10)
     assert main([*arguments, "--set", "learning.model.norm=true"]) == 2
     assert "norm.running_mean" in capsys.readouterr().err
+
+
+def test_a_walk_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "mine.toml", "--allow-plugins", "--quiet", "--set"]
+    assert main([*arguments, "vehicle.walk=own_parts_of_mine:Backwards", "--out", "run"]) == 0
+    run = load_run("run")
+    assert list(run.contacts["client"]) == [5, 4, 3, 2, 1, 0, 5, 4]
+    assert run.scenario["vehicle"]["walk"] == "own_parts_of_mine:Backwards"
+    text = as_text(theory(run))
+    assert "No P(k): vehicle.walk = own_parts_of_mine:Backwards is no Markov chain on the contact graph" in text
+    assert main([*arguments, 'vehicle.walk={ kind = "own_parts_of_mine:Backwards", wrong = true }']) == 2
+    assert 'vehicle.walk.kind = "6": must choose one of graph.reachable' in capsys.readouterr().err
+    assert main(["run", "mine.toml", "--set", "vehicle.walk=own_parts_of_mine:Backwards"]) == 2
+    assert 'vehicle.walk.kind = "own_parts_of_mine:Backwards"' in capsys.readouterr().err
 
 
 def test_nothing_is_imported_unless_allowed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,73 @@
+"""Walk policies: visits and simulated time until everyone was visited, and how evenly visits fall afterwards.
+
+python tests/benchmarks/walks.py [--seeds 5] [--visits 400]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+import numpy as np
+
+from simulator.engine import Simulation
+from simulator.load import load_scenario
+from simulator.runfolder import NoLog
+from simulator.scenario import Scenario
+
+POLICIES = ("degree", "metropolis", "lazy", "nearest_unvisited", "oldest_first", "tour")
+CHEAP = {"learning.dataset": {"kind": "synthetic", "samples": [5, 5]}, "learning.local_steps": 1}
+WORLDS = ("warzone", "static")
+
+
+class Rows(NoLog):
+    """Keeps the contacts."""
+
+    def __init__(self) -> None:
+        self.contacts: list[dict[str, Any]] = []
+
+    def contact(self, row: dict[str, Any]) -> None:
+        self.contacts.append(row)
+
+
+def scenario(world: str, policy: str, seed: int, visits: int) -> Scenario:
+    keys = {**CHEAP, "vehicle.walk": policy, "stop": {"visits": visits}, "learning.evaluate_every": 10_000}
+    if world == "warzone":
+        return load_scenario("warzone", keys, seed)
+    static = {"clients": {"count": 40, "mobility": {"kind": "static"}}, "terrain": {"size_m": [1000.0, 1000.0]}}
+    return load_scenario("smoke", {**keys, **static, "radio": {"kind": "disc", "range_m": 250.0, "setup_s": 3.0}}, seed)
+
+
+def measure(chosen: Scenario) -> tuple[float, float, float, float]:
+    """Visits and hours until everyone was visited, seconds from visit to visit, and the oldest age at the end."""
+    rows = Rows()
+    Simulation(chosen).run(rows)
+    clients = np.array([row["client"] for row in rows.contacts])
+    first = np.array([np.append(np.flatnonzero(clients == c), math.inf)[0] for c in range(chosen.clients.count)])
+    last = [len(clients) - np.append(-1, np.flatnonzero(clients == c))[-1] for c in range(chosen.clients.count)]
+    covered = first.max()
+    hours = rows.contacts[int(covered)]["sim_time_s"] / 3600 if math.isfinite(covered) else math.nan
+    return covered + 1, hours, rows.contacts[-1]["sim_time_s"] / len(clients), max(last)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--visits", type=int, default=400)
+    given = parser.parse_args()
+    print("| world | policy | everyone visited after visits | after h | s per visit | oldest age at the end, visits |")
+    print("|---|---|---|---|---|---|")
+    for world in WORLDS:
+        for policy in POLICIES:
+            runs = np.array([measure(scenario(world, policy, s, given.visits)) for s in range(given.seeds)])
+            done = np.isfinite(runs[:, 0])
+            never = f" ({int((~done).sum())} of {given.seeds} never)" if not done.all() else ""
+            covered, hours = runs[done, :2].mean(axis=0) if done.any() else (math.nan, math.nan)
+            when = f"{covered:.0f}{never} | {hours:.2f}" if done.any() else "never | –"
+            rest = f"{runs[:, 2].mean():.1f} | {runs[:, 3].mean():.0f}"
+            print(f"| {world} | `{policy}` | {when} | {rest} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

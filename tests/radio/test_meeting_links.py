@@ -1,0 +1,90 @@
+"""The link between two who both move, against a look at very many moments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import shapely
+from numpy.typing import NDArray
+
+from mobility.terrain import Obstacle, Terrain
+from mobility.trajectory import Way, place_at
+from radio.disc import Disc
+from radio.link import HAIR_S, Radio, first_linked, link_between, linked, rates_bps
+from radio.propagation import Shadowing
+from radio.wifi_direct import WifiDirect
+from simulator.streams import Streams
+
+WALLS = [
+    Obstacle(shapely.box(40, 10, 44, 90), True, 9.0),
+    Obstacle(shapely.Polygon([(60, 50), (90, 48), (85, 70)]), True, 4.0),
+    Obstacle(shapely.box(10, 60, 30, 80), False, 30.0),
+]
+OPEN, TOWN = Terrain((100.0, 100.0)), Terrain((100.0, 100.0), WALLS)
+END_S, STEP_S = 40.0, 0.004
+
+
+def random_way(draw: np.random.Generator) -> Way:
+    corners = int(draw.integers(1, 6))
+    times = np.sort(draw.uniform(0, END_S * 0.8, corners))
+    return Way(times, draw.uniform(0, 100, (corners, 2)))
+
+
+def sampled(radio: Radio, terrain: Terrain, a: Way, b: Way, t: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rates at times t, place by place."""
+    p, q = place_at(a.times, a.places, t), place_at(b.times, b.places, t)
+    return rates_bps(radio, np.hypot(*(q - p).T), terrain.radio_loss_db(p, q) + radio.shadow_db(p, q))
+
+
+RADIOS: dict[str, Radio] = {
+    "disc": Disc(25.0),
+    "wifi": WifiDirect(40.0),
+    "shadowed": WifiDirect(30.0, shadowing=Shadowing(6.0, 20.0, Streams(1).draw("shadowing"))),
+}
+
+
+@pytest.mark.parametrize("radio", RADIOS.values(), ids=RADIOS)
+@pytest.mark.parametrize("terrain", [OPEN, TOWN], ids=["open", "town"])
+def test_links_between_two_who_move_against_samples(radio: Radio, terrain: Terrain) -> None:
+    draw, met = np.random.default_rng(2), 0
+    t = np.arange(0.0, END_S, STEP_S)
+    for _ in range(12):
+        a, b = random_way(draw), random_way(draw)
+        expected = sampled(radio, terrain, a, b, t)
+        ends, rates, start = [], [], 0.0
+        for stretch in link_between(radio, terrain, a, b, start):
+            ends.append(stretch.end_s)
+            rates.append(stretch.rate_bps)
+        assert ends == sorted(ends)
+        assert ends[-1] == np.inf
+        found = np.array(rates)[np.searchsorted(ends, t, side="left")]
+        edge = np.min(np.abs(t[:, None] - np.array([0.0, *ends[:-1]])), axis=1) < 1e-6
+        assert (found == expected)[~edge].all()
+
+        first = first_linked(radio, terrain, a, b, 0.0, END_S - STEP_S)
+        heard = np.flatnonzero(expected > 0)
+        if first is None:
+            assert not len(heard)
+            continue
+        met += 1
+        assert not len(heard) or first <= t[heard[0]] + HAIR_S
+        assert not len(heard[t[heard] < first - HAIR_S])
+        places = place_at(a.times, a.places, np.array([first])), place_at(b.times, b.places, np.array([first]))
+        assert linked(radio, terrain, places[0], places[1])[0]  # they can stop there and talk
+    assert met >= 5
+
+
+def test_head_on_and_never() -> None:
+    a = Way(np.array([0.0, 10.0]), np.array([[0.0, 50.0], [100.0, 50.0]]))
+    b = Way(np.array([0.0, 10.0]), np.array([[100.0, 50.0], [0.0, 50.0]]))
+    met = first_linked(Disc(20.0), OPEN, a, b, 0.0, 10.0)
+    assert met == pytest.approx(4.0 + HAIR_S, abs=1e-9)  # 100 − 20·t = 20
+    assert first_linked(Disc(20.0), OPEN, a, b, 5.0, 10.0) == 5.0  # in range already
+    assert first_linked(Disc(20.0), OPEN, a, b, 0.0, 3.9) is None
+    aside = Way(np.array([0.0]), np.array([[50.0, 80.0]]))
+    assert first_linked(Disc(20.0), OPEN, a, aside, 0.0, np.inf) is None
+    wall = Terrain((100.0, 100.0), [Obstacle(shapely.box(45, 0, 46, 49.5), True, 60.0)])
+    below = Way(np.array([0.0, 10.0]), np.array([[40.0, 30.0], [40.0, 60.0]]))
+    beyond = Way(np.array([0.0, 10.0]), np.array([[51.0, 30.0], [51.0, 60.0]]))
+    over_the_wall = first_linked(Disc(20.0), wall, below, beyond, 0.0, 10.0)
+    assert over_the_wall == pytest.approx(6.5 + HAIR_S, abs=1e-9)  # both at 49.5

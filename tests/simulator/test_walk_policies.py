@@ -1,0 +1,54 @@
+"""Walk policies in whole runs: everyone is visited, whoever is late, gone or never caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runs import run
+
+from analysis.theory import as_text, theory
+from simulator.scenario import Scenario
+
+Small = Callable[..., Scenario]
+policies = pytest.mark.parametrize("walk", ["nearest_unvisited", "oldest_first", "tour"])
+
+
+@policies
+def test_every_pass_visits_everyone(small: Small, tmp_path: Path, walk: str) -> None:
+    result = run(small(vehicle={"walk": walk, "jump": 0.0}, stop={"visits": 24}), tmp_path / "run")
+    clients = result.contacts["client"].tolist()
+    for k in range(3):
+        assert sorted(clients[8 * k : 8 * k + 8]) == list(range(8))
+    found = theory(result)
+    assert found.walk is None
+    assert found.covered_at == 8
+    assert f"No P(k): vehicle.walk = {walk} is no Markov chain" in as_text(found)
+    assert not any("jump" in warning for warning in result.manifest["warnings"])
+
+
+@policies
+def test_late_clients_are_visited_once_they_are_there(small: Small, tmp_path: Path, walk: str) -> None:
+    result = run(small(vehicle={"walk": walk}, clients={"late": 3}, stop={"visits": 40}), tmp_path / "run")
+    clients = result.contacts["client"]
+    assert set(clients[:20]) == set(range(5))
+    assert set(clients[20:]) == set(range(8))
+
+
+@policies
+def test_one_that_outruns_the_vehicle_starves_nobody(small: Small, tmp_path: Path, walk: str) -> None:
+    """Client 0 drives faster than the vehicle, client 3 comes and goes; the others stand still."""
+    rows = ["node,t,x,y"]
+    rows += [f"0,{2.0 * k},{20 + 260 * (k % 2)},{20 + 160 * (k // 2 % 2)}" for k in range(1500)]
+    rows += [f"{i},0,{60 + 60 * i},{30}" for i in (1, 2)]
+    rows += ["3,0,40,180", "3,60,40,180", "3,400,40,180", "3,500,40,180"]
+    (tmp_path / "trace.csv").write_text("\n".join(rows) + "\n")
+    clients = {"count": 4, "mobility": {"kind": "trace", "path": str(tmp_path / "trace.csv")}}
+    vehicle = {"walk": walk, "give_up_s": 30.0, "speed_mps": 9.0, "approach_m": 1.0}
+    result = run(small(vehicle=vehicle, clients=clients, stop={"visits": 25}), tmp_path / "run")
+    assert result.summary["stopped_by"] == "visits"
+    visits = result.contacts["client"].value_counts()
+    assert visits[1] >= 5
+    assert visits[2] >= 5
+    assert result.summary["missed"] >= 3
