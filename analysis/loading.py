@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,8 @@ class Run:
     """One run: its tables, its scenario, and how it ended.
 
     contacts: a row per visit. clients: a row per client per evaluation. track: waypoints of vehicle and clients,
-    linear in between. graph: the contact graph at snapshots, edges and (i, i) for those alone. docs/columns.md explains
-    every column.
+    linear in between. graph: the contact graph at snapshots, edges and (i, i) for those alone. meetings: a row per
+    meeting of two vehicles. docs/columns.md explains every column.
     """
 
     folder: Path
@@ -33,6 +33,7 @@ class Run:
     clients: pd.DataFrame
     track: pd.DataFrame
     graph: pd.DataFrame
+    meetings: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def finished(self) -> bool:
@@ -61,5 +62,7 @@ def load_run(folder: str | Path) -> Run:
         scenario=tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8")),
         manifest=json.loads((folder / "manifest.json").read_text(encoding="utf-8")),
         summary=json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {},
-        **{name: read_table(folder, name).to_pandas() for name in ("contacts", "clients", "track", "graph")},
+        **{
+            name: read_table(folder, name).to_pandas() for name in ("contacts", "clients", "track", "graph", "meetings")
+        },
     )

@@ -122,6 +122,8 @@ class Algorithm:
     """Base of the algorithms: stacked client models, the token, batches. One of one's own overrides `update`."""
 
     state_copies = 1  # how many numbers it keeps for each client and parameter: tensors [n,d]
+    carried: tuple[str, ...] = ("token",)  # what the vehicle carries; several vehicles carry one each and average it
+    vehicles = 1  # how many do
 
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         self.data = data
@@ -143,6 +145,11 @@ class Algorithm:
         """What an exchange with these clients weighs; progress is the share of the run that is over."""
         size = np.full(len(clients), BYTES_PER_NUMBER * self.model.parameters)
         return Exchange(bytes_down=size, bytes_up=size, flops=self._flops(len(clients)))
+
+    def meeting(self, progress: float) -> Exchange:
+        """What it weighs when two vehicles exchange what they carry; no bytes: there is nothing to exchange."""
+        size = np.array([BYTES_PER_NUMBER * self.model.parameters])
+        return Exchange(bytes_down=size, bytes_up=size, flops=np.zeros(1))
 
     def update(self, contact: Contact) -> Update:
         """Update with exactly the delivered clients."""
@@ -196,6 +203,13 @@ class Algorithm:
         moved = float((token - self.token).norm())
         self.token = token
         return moved
+
+    def _divisor(self, counted: int, delivered: int) -> float:
+        """What the sum of the delivered clients' changes is divided by, for a token that is a mean over `counted`.
+
+        Each of W tokens is told of one change in W, so it counts W times; yet it goes no further than the delivered.
+        """
+        return max(counted / self.vehicles, delivered)
 
     def _index(self, clients: IntArray) -> Tensor:
         return torch.from_numpy(clients).to(self.device)

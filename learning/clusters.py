@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,6 +15,8 @@ from learning.fedavg import FedAvg, mean_by_samples
 
 class Clusters(FedAvg):
     """Each client belongs to a cluster; its cluster's model becomes the mean of the members delivered."""
+
+    carried = ("token", "centres")
 
     def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
         super().__init__(data, model, settings, start, draw)
@@ -36,6 +40,10 @@ class Clusters(FedAvg):
         self.token = centres.mean(dim=0)
         self._store(index, before, x)
         return Update(float(loss), self.steps, moved)
+
+    def meeting(self, progress: float) -> Exchange:
+        one, k = super().meeting(progress), len(self.centres)
+        return replace(one, bytes_down=k * one.bytes_down, bytes_up=k * one.bytes_up)
 
     def tokens(self, clients: IntArray) -> Tensor:
         return self.centres[self._index(self._choice(clients))]

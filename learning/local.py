@@ -36,6 +36,9 @@ class Local(Algorithm):
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         return replace(self.reference.exchange(clients, progress), charged=False)
 
+    def meeting(self, progress: float) -> Exchange:
+        return replace(self.reference.meeting(progress), charged=False)
+
     def introduce(self, client: int, near: IntArray) -> None:
         self.reference.introduce(client, near)
 

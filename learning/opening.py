@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -30,6 +32,14 @@ class Opening(Algorithm):
         if self.opened(progress):
             return Exchange(whole.bytes_down * ~self.released[clients], 0 * whole.bytes_up, whole.flops)
         return whole
+
+    def meeting(self, progress: float) -> Exchange:
+        whole = super().meeting(progress)
+        return (
+            replace(whole, bytes_down=0 * whole.bytes_down, bytes_up=0 * whole.bytes_up)
+            if self.opened(progress)
+            else whole
+        )
 
     def _train_alone(self, clients: IntArray) -> Update:
         """Plain SGD from the client's own model, or from the token where it was not taken yet."""

@@ -154,5 +154,5 @@ class Slack(Opening):
         if self.settings.token_pace is not None:
             return np.zeros_like(first), self.settings.token_pace / len(clients)
         if self.settings.growing_mean:
-            return ~first, 1 / self.seen_count
-        return np.ones_like(first), 1 / self.data.clients
+            return ~first, 1 / self._divisor(self.seen_count, len(clients))
+        return np.ones_like(first), 1 / self._divisor(self.data.clients, len(clients))

@@ -95,7 +95,7 @@ class Derived(_Published):
         z = derived_z(x, self.token, self.duals[index], beta, kappa, eps)
         c = derived_c(x, self.token, z, beta, eps)
         if self.settings.token_pace is None:
-            step = (c - self.contributions[index]).sum(dim=0) / self.data.clients
+            step = (c - self.contributions[index]).sum(dim=0) / self._divisor(self.data.clients, len(clients))
         else:
             step = self.settings.token_pace * (c.mean(dim=0) - self.token)
         self.token = self.token + step

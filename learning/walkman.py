@@ -36,7 +36,7 @@ class Walkman(Algorithm):
         before = self.models[index]
         g, loss = self._gradient(before, self._batches(clients)[0])
         x, lam, c = walkman_step(self.token, self.duals[index], g, self.settings.beta)
-        step = (c - self.contributions[index]).sum(dim=0) / self.data.clients
+        step = (c - self.contributions[index]).sum(dim=0) / self._divisor(self.data.clients, len(clients))
         self.token = self.token + step
         self.duals[index] = lam
         self.contributions[index] = c

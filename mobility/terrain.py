@@ -180,8 +180,42 @@ class Terrain:
             corners = self._screens[screen]
             shares.append(_crossing_shares(start, way, eye, corners - eye))
             shares.append(_crossing_shares(start, way, corners[:-1], np.diff(corners, axis=0)))
-        found = np.concatenate(shares)
-        return np.unique(found[(found > 0) & (found < 1)])
+        return _inside_shares(shares)
+
+    def loss_changes_between(self, a: FloatArray, a_end: FloatArray, b: FloatArray, b_end: FloatArray) -> FloatArray:
+        """Shares of the ways a→a_end and b→b_end, gone at the same time, where what stands between both may change."""
+        if not len(self._screens):
+            return np.empty(0)
+        if not (a_end - a).any():
+            return self.loss_changes(a, b, b_end)
+        swept = shapely.MultiPoint(np.stack([a, a_end, b, b_end])).convex_hull
+        shares = [np.empty(0)]
+        for screen in self._screen_tree.query(swept):
+            corners = self._screens[screen]
+            shares.append(_aligned_shares(a - corners, a_end - a, b - corners, b_end - b))
+            for start, way in ((a, a_end - a), (b, b_end - b)):
+                shares.append(_crossing_shares(start, way, corners[:-1], np.diff(corners, axis=0)))
+        return _inside_shares(shares)
+
+
+def _inside_shares(shares: list[FloatArray]) -> FloatArray:
+    found = np.concatenate(shares)
+    return np.unique(found[(found > 0) & (found < 1)])
+
+
+def _aligned_shares(a: FloatArray, a_way: FloatArray, b: FloatArray, b_way: FloatArray) -> FloatArray:
+    """Shares s where a + s·a_way and b + s·b_way lie on a line with 0, for a and b [m,2]: roots of quadratics."""
+    constant = _cross(a, b)
+    linear = _cross(a, b_way) + _cross(a_way, b)
+    quadratic = np.full(len(a), float(_cross(a_way, b_way)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        half = -(linear + np.copysign(np.sqrt(linear**2 - 4 * quadratic * constant), linear)) / 2
+        roots = np.concatenate([half / quadratic, constant / half])  # neither loses digits where the other is large
+    return roots[np.isfinite(roots)]
+
+
+def _cross(a: FloatArray, b: FloatArray) -> FloatArray:
+    return np.asarray(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])
 
 
 def _crossing_shares(start: FloatArray, way: FloatArray, origins: FloatArray, directions: FloatArray) -> FloatArray:

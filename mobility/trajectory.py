@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -144,6 +145,27 @@ class Trajectories:
 
 
 Times = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way through waypoints: linear in between, at the first one before it begins and at the last one after it."""
+
+    times: FloatArray  # [k] s
+    places: FloatArray  # [k,2] m
+
+    def at(self, t: float) -> FloatArray:
+        """The place [2] at time t."""
+        return place_at(self.times, self.places, np.array([t]))[0]
+
+    def until(self, t: float) -> Way:
+        """The part of it up to time t."""
+        passed = self.times < t
+        return Way(np.append(self.times[passed], t), np.concatenate([self.places[passed], self.at(t)[None]]))
+
+    def end(self) -> Way:
+        """Standing where it ends."""
+        return Way(self.times[-1:], self.places[-1:])
 
 
 def first_within(

@@ -10,6 +10,7 @@ from mobility.terrain import Terrain
 from radio.link import Radio, linked
 
 IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 
@@ -28,6 +29,10 @@ class ContactGraph:
         """From now on these [n] belong to the graph: those the vehicle can drive to."""
         self.members = members
         self.reachable = np.flatnonzero(members)
+
+    def known(self, clients: IntArray) -> FloatArray:
+        """Reported places [m,2] of these clients."""
+        return self._places.known(clients)
 
     def neighbours(self, client: int) -> IntArray:
         """The client's neighbours, without itself, in ascending order."""

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mobility.terrain import Terrain
-from mobility.trajectory import Trajectories, place_at, within_shares
+from mobility.trajectory import Trajectories, Way, first_within, place_at, within_shares
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
+HAIR_S = 1e-6  # by which two who have come into range are let go on, so that rounding does not leave them outside
 LOOK_AHEAD_S = 60.0  # how far ahead of an exchange a client's way is looked at in one go
 
 
@@ -121,7 +122,7 @@ def link_over_time(
     """
     if trajectories.still:
         here = trajectories.positions(start_s)[client]
-        yield from _over_leg(radio, terrain, place, here, here, start_s, np.inf)
+        yield from _over_leg(radio, terrain, _still(place), _still(here), start_s, np.inf)
     t = start_s
     while True:
         horizon = t + LOOK_AHEAD_S
@@ -129,7 +130,7 @@ def link_over_time(
         for cut in np.unique(np.append(times[(times > t) & (times < horizon)], horizon)):  # a jump has its time twice
             here = place_at(times, places, np.array([t]))[0]
             there = place_at(times, places, np.array([cut]), "left")[0]
-            yield from _over_leg(radio, terrain, place, here, there, t, float(cut))
+            yield from _over_leg(radio, terrain, _still(place), _Leg(here, there), t, float(cut))
             t = float(cut)
 
 
@@ -139,26 +140,63 @@ def delay_at_s(radio: Radio, trajectories: Trajectories, place: FloatArray, clie
     return float(radio.delay_s(np.hypot(*(there - place).T))[0])
 
 
-def _over_leg(
-    radio: Radio,
-    terrain: Terrain,
-    place: FloatArray,
-    here: FloatArray,
-    there: FloatArray,
-    start_s: float,
-    end_s: float,
-) -> Iterator[Stretch]:
-    way = there - here
-    changes = [terrain.loss_changes(place, here, there), radio.shadow_changes(here, there)] if way.any() else []
+def link_between(radio: Radio, terrain: Terrain, a: Way, b: Way, start_s: float) -> Iterator[Stretch]:
+    """The link between two on their ways from `start_s` on, stretch by stretch; the last one has no end."""
+    t, cuts = start_s, np.unique(np.concatenate([a.times, b.times]))
+    for cut in cuts[cuts > start_s].tolist():
+        yield from _over_leg(radio, terrain, _Leg(a.at(t), a.at(cut)), _Leg(b.at(t), b.at(cut)), t, cut)
+        t = cut
+    yield from _over_leg(radio, terrain, _still(a.at(t)), _still(b.at(t)), t, np.inf)
+
+
+def first_linked(radio: Radio, terrain: Terrain, a: Way, b: Way, start_s: float, end_s: float) -> float | None:
+    """The first time in [start_s, end_s] at which two on their ways hear each other; None if they do not."""
+    near_m = radio.farthest_m * (1 + 1e-9)
+    t = first_within(a.times, a.places, b.times, b.places, near_m, start_s, end_s)
+    if t is None:
+        return None
+    for stretch in link_between(radio, terrain, a, b, t):
+        if stretch.rate_bps > 0:
+            t += min(HAIR_S, (stretch.end_s - t) / 2) if t > start_s else 0.0
+            return t if t <= end_s else None
+        t = stretch.end_s
+        if t >= end_s:
+            break
+    return None
+
+
+@dataclass(frozen=True)
+class _Leg:
+    """A straight part of a way."""
+
+    start: FloatArray  # [2]
+    end: FloatArray  # [2]
+
+    @property
+    def way(self) -> FloatArray:
+        return self.end - self.start
+
+    def at(self, share: float) -> FloatArray:
+        return self.start + self.way * share
+
+
+def _still(place: FloatArray) -> _Leg:
+    return _Leg(place, place)
+
+
+def _over_leg(radio: Radio, terrain: Terrain, a: _Leg, b: _Leg, start_s: float, end_s: float) -> Iterator[Stretch]:
+    gap, change = b.start - a.start, b.way - a.way
+    changes = [terrain.loss_changes_between(a.start, a.end, b.start, b.end)] if a.way.any() or b.way.any() else []
+    changes += [radio.shadow_changes(leg.start, leg.end) for leg in (a, b) if leg.way.any()]
     shares = np.unique(np.concatenate([[0.0], *changes, [1.0]]))
     for s0, s1 in pairwise(shares):
-        middle = (here + way * (s0 + s1) / 2)[None]
-        ladder = radio.ladder(float((terrain.radio_loss_db(place, middle) + radio.shadow_db(place, middle))[0]))
-        crossings = [within_shares(here - place, way, d) for d in ladder.distances_m]
+        here, there = a.at((s0 + s1) / 2), b.at((s0 + s1) / 2)[None]
+        ladder = radio.ladder(float((terrain.radio_loss_db(here, there) + radio.shadow_db(here, there))[0]))
+        crossings = [within_shares(gap, change, d) for d in ladder.distances_m]
         inner = np.unique([s for pair in crossings for s in pair if s0 < s < s1])
         edges = np.concatenate([[s0], inner, [s1]])
         for e0, e1 in pairwise(edges):
-            distance = np.hypot(*(here + way * (e0 + e1) / 2 - place))
+            distance = np.hypot(*(b.at((e0 + e1) / 2) - a.at((e0 + e1) / 2)))
             step = int(np.searchsorted(ladder.distances_m, distance, side="left"))
             rate = float(ladder.rates_bps[step]) if step < len(ladder.rates_bps) else 0.0
             yield Stretch(end_s if e1 == 1.0 else start_s + e1 * (end_s - start_s), rate)

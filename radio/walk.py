@@ -1,4 +1,4 @@
-"""The vehicle's walk: from the client it is at to the next, by one row of P(k)."""
+"""The random walks: from the client the vehicle is at to the next, by one row of P(k)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radio.graph import ContactGraph
+from radio.policy import FloatArray, Here, IntArray, Policy
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 Rule = Literal["degree", "metropolis", "lazy"]
@@ -42,7 +41,7 @@ class Row:
         return row
 
 
-class Walk:
+class Walk(Policy):
     """P = (1 − jump)·P_graph + jump/n, with P_graph by `rule`; a client without neighbours always jumps.
 
     degree: 1/deg(i) to each neighbour. metropolis: min(1/deg(i), 1/deg(j)), the rest stays. lazy: half stays,
@@ -50,26 +49,30 @@ class Walk:
     """
 
     def __init__(self, graph: ContactGraph, rule: Rule, jump: float) -> None:
-        self._graph = graph
+        super().__init__(graph)
         self._rule = rule
         self._jump = jump
 
+    def next(self, here: Here, draws: np.random.Generator) -> int:
+        row = self.anywhere() if here.client is None else self.row(here.client)
+        return row.draw(draws)
+
     def row(self, client: int) -> Row:
         """Row `client` of P(k), from the places known now; costs in proportion to its neighbours."""
-        near = self._graph.neighbours(client)
-        degrees = self._graph.degrees(near) if self._rule == "metropolis" else np.full(len(near), len(near))
+        near = self.graph.neighbours(client)
+        degrees = self.graph.degrees(near) if self._rule == "metropolis" else np.full(len(near), len(near))
         return self._row(client, near, degrees)
 
     def anywhere(self) -> Row:
         """Any client at random: how the walk begins."""
-        return Row(np.empty(0, dtype=np.int64), np.empty(0), 1.0, self._graph.reachable)
+        return Row(np.empty(0, dtype=np.int64), np.empty(0), 1.0, self.graph.reachable)
 
     def matrix(self) -> Any:
         """The whole P(k) as a sparse matrix [n,n], equal to the rows; see `transition_matrix`."""
-        return transition_matrix(self._graph.edges(), self._graph.members, self._rule, self._jump)
+        return transition_matrix(self.graph.edges(), self.graph.members, self._rule, self._jump)
 
     def _row(self, client: int, near: IntArray, degrees: IntArray) -> Row:
-        return row_of(client, near, degrees, self._rule, self._jump, self._graph.reachable)
+        return row_of(client, near, degrees, self._rule, self._jump, self.graph.reachable)
 
 
 def row_of(client: int, near: IntArray, degrees: IntArray, rule: Rule, jump: float, anywhere: IntArray) -> Row:

@@ -25,7 +25,8 @@ def cross_check(scenario: Scenario) -> list[Problem]:
             fault = _fault(shape, terrain.size_m)
             if fault:
                 problems.append(Problem(f"terrain.{name}[{i}].polygon", fault, _name(shape)))
-    places = [("vehicle.start", scenario.vehicle.start)]
+    problems += _several(scenario)
+    places = list(scenario.vehicle.starts.items())
     mobility = clients.mobility
     if isinstance(mobility, StaticMobility) and mobility.places:
         if len(mobility.places) != clients.count:
@@ -77,6 +78,30 @@ def cross_check(scenario: Scenario) -> list[Problem]:
         problems.append(Problem("learning.validation_share", message, learning.validation_share))
     if isinstance(learning.dataset, SyntheticDataset):
         problems += _ordered("learning.dataset.samples", learning.dataset.samples)
+    return problems
+
+
+def _several(scenario: Scenario) -> list[Problem]:
+    """What cannot be with several vehicles."""
+    count, starts, learning = scenario.vehicle.count, scenario.vehicle.starts, scenario.learning
+    problems = []
+    if "vehicle.start[0]" in starts and len(starts) != count:
+        message = f"must be one place, or a list of one for each vehicle (vehicle.count = {count})"
+        problems.append(Problem("vehicle.start", message, f"{len(starts)} places"))
+    if count == 1:
+        return problems
+    if learning.server == "star":
+        problems.append(Problem("vehicle.count", 'must be 1 for learning.server = "star": nobody drives', count))
+    if isinstance(scenario.clients.mobility, PlacedAnewMobility):
+        message = 'must be 1 for clients.mobility = "placed_anew": everyone is placed anew after a visit'
+        problems.append(Problem("vehicle.count", message, count))
+    carries = learning.reference if learning.algorithm.kind == "local" else learning.algorithm
+    if carries.kind == "rwsadmm" and learning.token == "neighbourhood":
+        message = 'must be "global" for several vehicles: one alone can know what everyone contributed'
+        problems.append(Problem("learning.token", message, "neighbourhood"))
+    if carries.kind == "rwsadmm" and learning.variant == "printed":
+        message = 'must be "slack" or "derived" for several vehicles: the printed rule has one token'
+        problems.append(Problem("learning.variant", message, "printed"))
     return problems
 
 

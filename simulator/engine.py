@@ -1,4 +1,4 @@
-"""The event loop: the vehicle drives from client to client, and at every contact they learn."""
+"""The event loop: vehicles drive from client to client, and at every contact they learn."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import simpy
 import torch
 from numpy.typing import NDArray
 
-from learning.algorithm import Contact, Exchange
+from learning.algorithm import Contact, Exchange, Update
 from radio.exchange import Load, Outcome, ideal_exchange, run_exchange
 from radio.link import delay_at_s, link_over_time, linked
 from simulator.learner import build_learner
 from simulator.ledger import Ledger, Visit
+from simulator.meetings import Meeting, Meetings
 from simulator.runfolder import NoLog
 from simulator.scenario import Scenario
 from simulator.streams import Streams
@@ -32,19 +33,20 @@ class Simulation:
     def __init__(self, scenario: Scenario, plugins: dict[str, Any] | None = None) -> None:
         torch.set_num_threads(1)  # the same bits on every machine, and the fastest at these sizes
         self.scenario = scenario
-        streams = Streams(scenario.seed)
-        self.world = build_world(scenario, streams, plugins or {})
-        self.learner = build_learner(scenario, streams, plugins or {}, self.world.homes)
+        self._streams = Streams(scenario.seed)
+        self.world = build_world(scenario, self._streams, plugins or {})
+        self.learner = build_learner(scenario, self._streams, plugins or {}, self.world.homes)
         self.ledger = Ledger(scenario, self.learner)
-        self._walk_draws = streams.generator("walk")
-        self._active_draws = streams.generator("active")
-        self._everyone = self.world.graph.members  # whom the vehicle can reach, those who are late included
+        self._active_draws = [self._own_stream("active", v) for v in range(scenario.vehicle.count)]
+        self._everyone = self.world.graph.members  # whom the vehicles can reach, those who are late included
         self._absent = self.world.late.copy()
         self.world.graph.admit(self._everyone & ~self._absent)
+        self._busy = np.zeros(len(self._absent), dtype=bool)  # who is in a contact
+        self._until_free: dict[int, simpy.Event] = {}  # of those busy whom another vehicle waits for
         self.env = simpy.Environment()
 
     def start(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> simpy.Event:
-        """Set the vehicle going, or the rounds of an ideal server; returns the event at which the run is over.
+        """Set the vehicles going, or the rounds of an ideal server; returns the event at which the run is over.
 
         `watch` is called after every visit.
         """
@@ -52,61 +54,85 @@ class Simulation:
         self.watch = watch or (lambda ledger: None)
         self.ledger.begin(self.log)
         self.world.places.trajectories.record(self.log.client_track)
-        self.vehicle = Vehicle(self.env, self.world, self.scenario.vehicle, self.log.vehicle_track)
-        life = self._drive() if self.scenario.learning.server == "vehicle" else self._rounds()
-        process = self.env.process(life)
+        self.vehicles = [self._vehicle(v) for v in range(self.scenario.vehicle.count)]
+        self.meetings = self._meetings()
+        if self.scenario.learning.server == "vehicle":
+            lives = [self.env.process(self._drive(vehicle)) for vehicle in self.vehicles]
+            for vehicle, life in zip(self.vehicles, lives, strict=True):
+                vehicle.interrupt = life.interrupt
+        else:
+            lives = [self.env.process(self._rounds())]
         if self.world.homes.change_at_s is not None:
             self.env.process(self._change_homes(self.world.homes.change_at_s))
         limit = self.scenario.stop.sim_time_s
-        return process if limit is None else process | self.env.timeout(limit)
+        over = lives[0] if len(lives) == 1 else simpy.AnyOf(self.env, lives)  # for one it is over for all
+        return over if limit is None else over | self.env.timeout(limit)
 
     def run(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> dict[str, Any]:
         """Run to the end and return the summary."""
         self.env.run(until=self.start(log, watch))
-        self.vehicle.rest()
+        for vehicle in self.vehicles:
+            vehicle.rest()
         self.world.places.trajectories.finish(self.env.now)
         summary = self.ledger.finish(self.env.now)
         self.log.close(summary)
         return summary
 
-    # --- the life of the vehicle ---------------------------------------------------------------------------
+    # --- the life of a vehicle -----------------------------------------------------------------------------
 
-    def _drive(self) -> Generator[Any, Any, None]:
+    def _drive(self, vehicle: Vehicle) -> Generator[Any, Any, None]:
         """Choose a client, drive to it, exchange; until the run is over."""
-        walk, here = self.world.walk, None  # the client it is at; nobody's before the first visit
         while not self.ledger.over(self.env.now):
             self._admit()
             if not self.world.graph.reachable.size:
-                yield from self._wait()
+                yield from self._wait_for_anybody(vehicle)
                 continue
-            row = walk.anywhere() if here is None else walk.row(here)
-            target = row.draw(self._walk_draws)
-            if (yield from self.vehicle.chase(target)):
-                yield from self._contact(target)
-                here = target
+            target = vehicle.choose()
+            if (yield from self._reach(vehicle, target)):
+                yield from self._contact(vehicle, target)
             else:
-                self.ledger.miss()
+                self.ledger.miss(vehicle.number)
 
-    def _contact(self, target: int) -> Generator[Any, Any, None]:
+    def _reach(self, vehicle: Vehicle, target: int) -> Generator[Any, Any, bool]:
+        """Drive to a client and wait there while another vehicle is busy with it; False if it had to give up."""
+        while (yield from vehicle.chase(target)):
+            if not self._busy[target]:
+                return True
+            yield from vehicle.wait(self._until_free.setdefault(target, self.env.event()))
+        return False
+
+    def _contact(self, vehicle: Vehicle, target: int) -> Generator[Any, Any, None]:
         """The vehicle stands still; those asked take part; those whose exchange gets through learn."""
         places = self.world.places
-        arrived_s, here = self.env.now, self.vehicle.xy
+        arrived_s, here = self.env.now, vehicle.xy
         places.advance(arrived_s)
         neighbours = self._neighbourhood(target, here)
-        active = self._choose(target, neighbours)
+        active = self._choose(target, neighbours, self._active_draws[vehicle.number])
         progress = self.ledger.progress(arrived_s)
         exchange = self.learner.algorithm.exchange(active, progress)
         outcome = self._exchange(active, exchange, here)
+        self._busy[active] = True
         yield self.env.timeout(outcome.end_s - arrived_s)
 
+        self._release(active)
+        vehicle.client = target
         contact = Contact(active[outcome.delivered], len(neighbours), progress, target, neighbours)
-        self._learn(contact, active, exchange, outcome, arrived_s, here)
-        every = self.scenario.log.graph_every
+        update = self._learn(vehicle.number, contact)
+        self.ledger.visit(Visit(contact, active, exchange, outcome, update, arrived_s, vehicle.number, here))
+        if self.meetings is not None:
+            self.meetings.after_contact(vehicle)
         places.after_visit(self.ledger.visits, self.env.now)
         places.advance(self.env.now)
+        every = self.scenario.log.graph_every
         if every and self.ledger.visits % every == 0:
             self.log.graph(self.ledger.visits, self.env.now, self.world.graph.logged())
         self.watch(self.ledger)
+
+    def _meeting(self, meeting: Meeting) -> None:
+        """Two vehicles have met: both go on with the mean of their tokens, if both got through."""
+        if meeting.delivered:
+            self.learner.carried.meet(*meeting.vehicles)
+        self.ledger.meet(meeting)
 
     def _rounds(self) -> Generator[Any, Any, None]:
         """An ideal server: each round it reaches clients at random, wherever they are; only computing takes time."""
@@ -114,22 +140,43 @@ class Simulation:
             self._admit()
             began_s, there = self.env.now, np.flatnonzero(self._present())
             if not there.size:
-                yield from self._wait()
+                yield from self._wait_for_anybody(self.vehicles[0])
                 continue
             wanted = self.scenario.learning.active
             count = min(wanted, len(there)) if isinstance(wanted, int) else len(there)
-            active = np.sort(self._active_draws.choice(there, count, replace=False))
+            active = np.sort(self._active_draws[0].choice(there, count, replace=False))
             progress = self.ledger.progress(began_s)
             exchange = self.learner.algorithm.exchange(active, progress)
             outcome = ideal_exchange(self._load(exchange), began_s)
             yield self.env.timeout(outcome.end_s - began_s)
-            self._learn(Contact(active, len(there), progress), active, exchange, outcome, began_s, None)
+            contact = Contact(active, len(there), progress)
+            self.ledger.visit(Visit(contact, active, exchange, outcome, self._learn(0, contact), began_s))
             self.watch(self.ledger)
 
     def _change_homes(self, at_s: float) -> Generator[Any, Any, None]:
         """Some clients go over to other squads, and their data become like those there."""
         yield self.env.timeout(at_s)
         self.learner.move(self.world.homes.movers, self.world.homes.to)
+
+    # --- its parts -----------------------------------------------------------------------------------------
+
+    def _own_stream(self, name: str, vehicle: int) -> np.random.Generator:
+        """The first vehicle draws as if it were alone."""
+        return self._streams.generator(f"{name} {vehicle}" if vehicle else name)
+
+    def _vehicle(self, number: int) -> Vehicle:
+        draws = self._own_stream("walk", number)
+        return Vehicle(self.env, self.world, self.scenario.vehicle, self.log.vehicle_track, number, draws)
+
+    def _meetings(self) -> Meetings | None:
+        rule = self.scenario.vehicle.meeting
+        if rule == "none" or len(self.vehicles) == 1:
+            return None
+
+        def weigh() -> Exchange:
+            return self.learner.algorithm.meeting(self.ledger.progress(self.env.now))
+
+        return Meetings(self.env, self.world, self.vehicles, rule, weigh, self._meeting)
 
     # --- steps of it ---------------------------------------------------------------------------------------
 
@@ -150,26 +197,23 @@ class Simulation:
         there = self.world.places.there(self.env.now)
         return ~self._absent if there is None else ~self._absent & there
 
-    def _wait(self) -> Generator[Any, Any, None]:
+    def _wait_for_anybody(self, vehicle: Vehicle) -> Generator[Any, Any, None]:
         """Nobody is there: wait until somebody comes; if nobody ever does the run is over."""
         comes_s = self.world.places.trajectories.movement.next_arrival_s(self.env.now)
         if np.isfinite(comes_s):
-            yield self.env.timeout(comes_s - self.env.now)
+            yield from vehicle.wait(self.env.timeout(comes_s - self.env.now), comes_s)
         else:
             self.ledger.stopped_by = "nobody_reached"
 
-    def _learn(
-        self,
-        contact: Contact,
-        active: IntArray,
-        exchange: Exchange,
-        outcome: Outcome,
-        began_s: float,
-        place: FloatArray | None,
-    ) -> None:
-        """Update with exactly the delivered clients, and enter the visit."""
-        update = self.learner.algorithm.update(contact) if len(contact.clients) else None
-        self.ledger.visit(Visit(contact, active, exchange, outcome, update, began_s, place))
+    def _release(self, clients: IntArray) -> None:
+        """These clients' contact is over."""
+        self._busy[clients] = False
+        for client in self._until_free.keys() & set(clients.tolist()):
+            self._until_free.pop(client).succeed()
+
+    def _learn(self, vehicle: int, contact: Contact) -> Update | None:
+        """Update with exactly the delivered clients; None if there are none."""
+        return self.learner.carried.update(vehicle, contact) if len(contact.clients) else None
 
     def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
         """The visited client and every client that hears the vehicle where it stands, ascending."""
@@ -178,14 +222,14 @@ class Simulation:
         heard = near[linked(self.world.radio, self.world.terrain, here, self.world.places.true(near))]
         return np.union1d(heard, [target])
 
-    def _choose(self, target: int, neighbours: IntArray) -> IntArray:
-        """Who takes part: the visited client, all neighbours, or the visited and others up to a number."""
-        active = self.scenario.learning.active
+    def _choose(self, target: int, neighbours: IntArray, draws: np.random.Generator) -> IntArray:
+        """Who takes part: the visited client, or with it all neighbours or some, but nobody busy with another."""
+        active, neighbours = self.scenario.learning.active, neighbours[~self._busy[neighbours]]
         if active == "all":
             return neighbours
         others = neighbours[neighbours != target]
         more = 0 if active == "visited" else min(active - 1, len(others))
-        return np.sort(np.append(self._active_draws.choice(others, more, replace=False), target)).astype(np.int64)
+        return np.sort(np.append(draws.choice(others, more, replace=False), target)).astype(np.int64)
 
     def _exchange(self, active: IntArray, exchange: Exchange, here: FloatArray) -> Outcome:
         radio, ways, now = self.world.radio, self.world.places.trajectories, self.env.now

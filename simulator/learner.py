@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from learning import samples
 from learning.algorithm import Algorithm, Model, Settings, layers
 from learning.apfl import APFL
+from learning.carried import Carried
 from learning.clusters import IFCA, SquadOracle
 from learning.data import ClientData
 from learning.ditto import Ditto
@@ -63,6 +64,7 @@ VARIANTS = {"slack": Slack, "derived": Derived, "printed": Printed}
 @dataclass(frozen=True)
 class Learner:
     algorithm: Algorithm
+    carried: Carried
     evaluator: Evaluator
     device: torch.device
     memory_bytes: int  # of client state and data, about
@@ -114,7 +116,8 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any],
     if keys.algorithm.kind == "local":
         parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
     algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
-    return Learner(algorithm, Evaluator(algorithm), device, memory_bytes, placed)
+    carried = Carried(algorithm, scenario.vehicle.count)
+    return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, placed)
 
 
 def settings_of(keys: Learning) -> Settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from learning.algorithm import Contact, Exchange, Update
 from radio.exchange import Outcome
 from simulator.learner import Learner, settings_of
+from simulator.meetings import Meeting
 from simulator.runfolder import NoLog
 from simulator.scenario import Scenario
 
@@ -44,7 +46,8 @@ class Visit:
     outcome: Outcome
     update: Update | None  # None: nobody was delivered
     began_s: float
-    place: NDArray[np.float64] | None  # [2] of the vehicle; None for an ideal server
+    vehicle: int | None = None  # None for an ideal server
+    place: NDArray[np.float64] | None = None  # [2] of the vehicle
 
 
 class Ledger:
@@ -60,11 +63,14 @@ class Ledger:
         self._began = time.perf_counter()
         self.scenario = scenario
         self.stopped_by: str | None = None
-        self.visits = self.missed = self._missed_in_a_row = self._missed_reported = 0
+        self.visits = self.missed = self._missed_in_a_row = self.meetings = self.meetings_delivered = 0
+        self._missed_since: Counter[int] = Counter()  # by each vehicle, since its last contact
+        self._last_end_s: dict[int, float] = {}  # of each vehicle's last contact
         self.visits_to = np.zeros(n, dtype=np.int64)
         self.gradient_steps = np.zeros(n, dtype=np.int64)
         self.received, self.sent = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        self.bytes_down = self.bytes_up = self.active = self.delivered = 0
+        self.bytes_down = self.bytes_up = self.bytes_between = self.active = self.delivered = 0
+        self._between_reported = 0
         self._bytes_spent = 0  # of the budget: uncharged ones too, so that training alone ends when its reference does
         self._silent_visits = 0  # since the last byte was on the air
         self.travel_s = self.airtime_s = self.now = 0.0
@@ -120,16 +126,42 @@ class Ledger:
         self._late = late
         self._late_token_acc = float(self._evaluator.token_accuracy()[late].mean())
 
-    def miss(self) -> None:
+    def miss(self, vehicle: int) -> None:
         """A client was chased in vain."""
         self.missed += 1
         self._missed_in_a_row += 1
+        self._missed_since[vehicle] += 1
+
+    def meet(self, meeting: Meeting) -> None:
+        """Enter a meeting of two vehicles that has just ended, and log it."""
+        outcome, charged = meeting.outcome, int(meeting.exchange.charged)
+        sent = outcome.air_bytes_down + outcome.air_bytes_up
+        self.now = outcome.end_s
+        self.meetings += 1
+        self.meetings_delivered += meeting.delivered
+        self.bytes_between += charged * sent
+        self._bytes_spent += sent
+        self.airtime_s += outcome.airtime_s
+        (a, b), ((a_x_m, a_y_m), (b_x_m, b_y_m)) = meeting.vehicles, meeting.places
+        row = {
+            "meeting": self.meetings,
+            "sim_time_s": outcome.end_s,
+            "visits": self.visits,
+            **{"a": a, "b": b, "a_x_m": a_x_m, "a_y_m": a_y_m, "b_x_m": b_x_m, "b_y_m": b_y_m},
+            "meeting_s": outcome.end_s - meeting.began_s,
+            "airtime_s": outcome.airtime_s,
+            "bytes": charged * sent,
+            "delivered": meeting.delivered,
+        }
+        self._log.meeting(row)
 
     def visit(self, visit: Visit) -> None:
         """Enter a visit that has just ended, and log it."""
         outcome, update, client = visit.outcome, visit.update, visit.contact.visited
         delivered = visit.contact.clients
-        travel_s = visit.began_s - self.now
+        vehicle = visit.vehicle or 0
+        travel_s = visit.began_s - self._last_end_s.get(vehicle, 0.0)
+        self._last_end_s[vehicle] = outcome.end_s
         charged = int(visit.exchange.charged)
         self.now = outcome.end_s
         self.visits += 1
@@ -155,14 +187,14 @@ class Ledger:
             "client": client,
             "sim_time_s": self.now,
             "host_time_s": time.perf_counter() - self._began,
-            "vehicle": None if visit.place is None else 0,
+            "vehicle": visit.vehicle,
             "vehicle_x_m": None if visit.place is None else visit.place[0],
             "vehicle_y_m": None if visit.place is None else visit.place[1],
             "travel_s": travel_s,
             "contact_s": outcome.end_s - visit.began_s,
             "airtime_s": outcome.airtime_s,
             "compute_s": outcome.compute_s,
-            "missed": self.missed - self._missed_reported,
+            "missed": self._missed_since.pop(vehicle, 0),
             "neighbours": visit.contact.neighbourhood,
             "active": len(visit.active),
             "delivered": len(delivered),
@@ -170,6 +202,7 @@ class Ledger:
             "delivered_ids": delivered,
             "bytes_down": charged * outcome.air_bytes_down,
             "bytes_up": charged * outcome.air_bytes_up,
+            "bytes_between": self.bytes_between - self._between_reported,
             "gradient_steps": steps * len(delivered),
             "personal_test_acc_mean": self.accuracy,
             "personal_test_acc_weighted": self._evaluator.test.weighted,
@@ -181,7 +214,7 @@ class Ledger:
             row |= {name: getattr(update, name) for name in ("train_loss", "token_step_norm", "kappa")}
         if self.visits % self._evaluate_every == 0 or self.over(self.now):
             row |= self.evaluate()
-        self._missed_reported = self.missed
+        self._between_reported = self.bytes_between
         self._log.contact(row)
         self._remember(row)
 
@@ -232,12 +265,15 @@ class Ledger:
             "clients_visited": int((self.visits_to > 0).sum()),
             "clients_reached": int((self._participations > 0).sum()),
             "missed": self.missed,
+            "meetings": self.meetings,
+            "meetings_delivered": self.meetings_delivered,
             "sim_time_s": now,
             "host_time_s": time.perf_counter() - self._began,
             "travel_s": self.travel_s,
             "airtime_s": self.airtime_s,
             "bytes_down": self.bytes_down,
             "bytes_up": self.bytes_up,
+            "bytes_between": self.bytes_between,
             "active": self.active,
             "delivered": self.delivered,
             "gradient_steps": int(self.gradient_steps.sum()),

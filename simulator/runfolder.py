@@ -70,9 +70,11 @@ class NoLog:
 
     def client_track(self, waypoints: Waypoints) -> None: ...
 
-    def vehicle_track(self, times: FloatArray, places: FloatArray) -> None: ...
+    def vehicle_track(self, vehicle: int, times: FloatArray, places: FloatArray) -> None: ...
 
     def contact(self, row: dict[str, Any]) -> None: ...
+
+    def meeting(self, row: dict[str, Any]) -> None: ...
 
     def clients(self, columns: dict[str, Any]) -> None: ...
 
@@ -108,12 +110,15 @@ class RunLog(NoLog):
         if self._track:
             self._add_track("client", waypoints.client, waypoints.t, waypoints.xy)
 
-    def vehicle_track(self, times: FloatArray, places: FloatArray) -> None:
+    def vehicle_track(self, vehicle: int, times: FloatArray, places: FloatArray) -> None:
         if self._track:
-            self._add_track("vehicle", np.zeros(len(times), dtype=np.int64), times, places)
+            self._add_track("vehicle", np.full(len(times), vehicle), times, places)
 
     def contact(self, row: dict[str, Any]) -> None:
         self._tables["contacts"].append({name: [value] for name, value in row.items()})
+
+    def meeting(self, row: dict[str, Any]) -> None:
+        self._tables["meetings"].append({name: [value] for name, value in row.items()})
 
     def clients(self, columns: dict[str, Any]) -> None:
         self._tables["clients"].append(columns)

@@ -1,4 +1,7 @@
-"""What a scenario file may say: every key with its default, unit and meaning. (Learning has a file of its own.)"""
+"""What a scenario file may say: every key with its default, unit and meaning.
+
+Learning, movement and vehicles have files of their own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from simulator.keys import (
     NotNegative,
     Own,
     Part,
-    Point,
     Positive,
     PositiveSpan,
     PositiveTriple,
@@ -24,7 +26,8 @@ from simulator.keys import (
     short_for,
 )
 from simulator.learning_keys import Learning
-from simulator.mobility_keys import Mobility, RoadKeys
+from simulator.mobility_keys import Mobility
+from simulator.vehicle_keys import Vehicle
 
 DEFAULT_VISITS = 300
 MOST_VISITS = 10_000  # where only bytes or accuracy would end the run: they may never be reached
@@ -59,18 +62,7 @@ class Terrain(Part):
     )
 
 
-# --- vehicle and clients -----------------------------------------------------------------------------------
-
-
-class Vehicle(Part):
-    speed_mps: Positive = key(10.0, "driving speed, m/s")
-    start: Point | None = key(None, "where it starts; by default the open place nearest the middle")
-    approach_m: Annotated[float, Field(ge=0.1)] = key(5.0, "how near it drives to the client it visits")
-    give_up_s: Positive = key(900.0, "how long it chases one client before it turns to another")
-    walk: Literal["degree", "metropolis", "lazy"] = key("degree", "rule for P(k): where to drive next")
-    jump: Share = key(0.1, "probability of driving to any client at random instead of a neighbour")
-    roads: RoadKeys | None = key(None, "roads it keeps to but for the ends of its ways, such as { geojson = … }")
-    off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(1.0, "how many times as fast it is off these roads")
+# --- clients -----------------------------------------------------------------------------------------------
 
 
 class Clients(Part):

@@ -38,6 +38,7 @@ CONTACTS = pa.schema(
         ("delivered_ids", IDS),
         ("bytes_down", WHOLE),  # on the air; a broadcast counts once
         ("bytes_up", WHOLE),
+        ("bytes_between", WHOLE),  # by vehicles to each other since the last row
         ("gradient_steps", WHOLE),  # by all delivered clients together
         ("personal_test_acc_mean", REAL),
         ("personal_test_acc_weighted", REAL),
@@ -73,7 +74,25 @@ CLIENTS = pa.schema(
 TRACK = pa.schema([("sim_time_s", REAL), ("node", TEXT), ("id", WHOLE), ("x_m", REAL), ("y_m", REAL)])
 GRAPH = pa.schema([("visit", WHOLE), ("sim_time_s", REAL), ("a", WHOLE), ("b", WHOLE)])
 
-TABLES = {"contacts": CONTACTS, "clients": CLIENTS, "track": TRACK, "graph": GRAPH}
+MEETINGS = pa.schema(
+    [
+        ("meeting", WHOLE),  # 1, 2, …
+        ("sim_time_s", REAL),  # when it ended
+        ("visits", WHOLE),  # of all vehicles so far
+        ("a", WHOLE),  # the vehicles
+        ("b", WHOLE),
+        ("a_x_m", REAL),  # where they were when it began
+        ("a_y_m", REAL),
+        ("b_x_m", REAL),
+        ("b_y_m", REAL),
+        ("meeting_s", REAL),
+        ("airtime_s", REAL),
+        ("bytes", WHOLE),  # on the air, both ways
+        ("delivered", pa.bool_()),  # whether both tokens got through
+    ]
+)
+
+TABLES = {"contacts": CONTACTS, "clients": CLIENTS, "track": TRACK, "graph": GRAPH, "meetings": MEETINGS}
 
 FLUSH_ROWS = 200
 FLUSH_S = 2.0

@@ -1,4 +1,4 @@
-"""The vehicle: chases the client it wants to visit, round what stops it."""
+"""A vehicle: chooses the client it wants to visit and chases it, round what stops it."""
 
 from __future__ import annotations
 
@@ -9,31 +9,61 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from mobility.trajectory import first_within, place_at
+from mobility.trajectory import Way, first_within
+from radio.policy import Here
+from simulator.errors import Problem, ScenarioError
 from simulator.scenario import Vehicle as VehicleKeys
 from simulator.world import World
 
 TOUCH = 1 - 1e-9  # stop a hair inside approach_m, so that rounding does not leave it outside
 
-TrackLog = Callable[[NDArray[np.float64], NDArray[np.float64]], None]
+TrackLog = Callable[[int, NDArray[np.float64], NDArray[np.float64]], None]
+LookOut = Callable[["Vehicle"], "simpy.Event | None"]  # told of every new plan; the meeting that begins at once, if any
 
 
 class Vehicle:
-    """Knows clients' places only from their reports; stands still unless it chases."""
+    """Knows clients' places only from their reports; stands still unless it chases.
 
-    def __init__(self, env: simpy.Environment, world: World, keys: VehicleKeys, log: TrackLog) -> None:
+    While it is `free`, on its way or waiting, it may be interrupted by an event that it then waits for: a meeting.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        world: World,
+        keys: VehicleKeys,
+        log: TrackLog,
+        number: int,
+        draws: np.random.Generator,
+    ) -> None:
         self._env = env
         self._world = world
         self._keys = keys
         self._log = log
-        self._times = np.array([env.now])  # the way it is on: times [k] and places [k,2]; it rests at the end
-        self._way = world.start[None]
-        log(self._times, self._way)
+        self._draws = draws
+        self.number = number
+        self.client: int | None = None  # the one visited last
+        self.way = Way(np.array([env.now]), world.starts[number][None])  # the way it is on; it rests at the end
+        self.free = False
+        self.plan = 0  # counts the times it set out or began to wait
+        self.plan_until_s = env.now  # when it will think again
+        self.look_out: LookOut = lambda vehicle: None
+        self.interrupt: Callable[[simpy.Event], None] = lambda meeting: None  # its life's, while it is free
+        log(number, self.way.times, self.way.places)
 
     @property
     def xy(self) -> NDArray[np.float64]:
         """Where it is now."""
-        return place_at(self._times, self._way, np.array([self._env.now]))[0]
+        return self.way.at(self._env.now)
+
+    def choose(self) -> int:
+        """The client to drive to next."""
+        client = self._world.walks[self.number].next(Here(self.client, self.xy), self._draws)
+        members = self._world.graph.members
+        if not (isinstance(client, int | np.integer) and 0 <= client < len(members) and members[client]):
+            message = "must choose one of graph.reachable, but next() returned something else"
+            raise ScenarioError("vehicle.walk", [Problem("vehicle.walk.kind", message, str(client))])
+        return int(client)
 
     def chase(self, client: int) -> Generator[Any, Any, bool]:
         """Drive to within approach_m of a client, re-aiming at every report; False if it had to give up."""
@@ -46,28 +76,41 @@ class Vehicle:
                 return False
             places.advance(now)
             aim = places.known(np.array([client]))[0]
-            seconds, self._way = self._world.driving.way(self.xy, aim)
-            self._times = now + seconds
+            seconds, route = self._world.driving.way(self.xy, aim)
+            self.way = Way(now + seconds, route)
             until = min(places.next_report_s, deadline)
             met = first_within(
-                self._times,
-                self._way,
+                self.way.times,
+                self.way.places,
                 *places.trajectories.path(client, until),
                 distance_m=keys.approach_m * TOUCH,
                 start=now,
                 end=until,
             )
-            yield self._env.timeout((until if met is None else met) - now)
+            thinks_s = until if met is None else met
+            undisturbed = yield from self.wait(self._env.timeout(thinks_s - now), thinks_s)
             self.rest()
-            if met is not None:
+            if met is not None and undisturbed:
                 return True
             if self._env.now >= deadline:
                 return False
 
+    def wait(self, event: simpy.Event, until_s: float = np.inf) -> Generator[Any, Any, bool]:
+        """Go on until an event (at a time, if known); False if a meeting came in between, which is over then."""
+        self.plan, self.plan_until_s, self.free = self.plan + 1, until_s, True
+        meeting = self.look_out(self)
+        if meeting is None:
+            try:
+                yield event
+            except simpy.Interrupt as call:
+                meeting = call.cause
+        self.free = False
+        if meeting is not None:
+            yield meeting
+        return meeting is None
+
     def rest(self) -> None:
         """Stop here, and log the way that led here."""
-        passed = self._times < self._env.now
-        times = np.append(self._times[passed], self._env.now)
-        places = np.concatenate([self._way[passed], self.xy[None]])
-        self._log(times, places)
-        self._times, self._way = times[-1:], places[-1:]
+        gone = self.way.until(self._env.now)
+        self._log(self.number, gone.times, gone.places)
+        self.way = gone.end()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mobility.driving import Driving
 from mobility.models import MOVEMENTS
-from mobility.movement import MovementError
+from mobility.movement import Movement, MovementError
 from mobility.places import Places
 from mobility.road_network import RoadNetwork, grid_lines
 from mobility.terrain import Obstacle, Surface, Terrain
@@ -23,11 +23,13 @@ from radio.disc import Disc
 from radio.graph import ContactGraph
 from radio.link import Radio
 from radio.lora import Lora
+from radio.policy import Policy
 from radio.propagation import Friis, LogDistance, Nakagami, Shadowing, ThreeLogDistance, TwoRay
 from radio.walk import Walk
 from radio.wifi_direct import WifiDirect
 from radio.zigbee import Zigbee
 from simulator.errors import Problem, ScenarioError
+from simulator.fleet import build_walks, vehicle_starts
 from simulator.mobility_keys import RoadKeys, RoadsMobility
 from simulator.plugins import make
 from simulator.scenario import FriisPropagation, PhysicalRadio, Scenario, TwoRayPropagation
@@ -69,9 +71,9 @@ class World:
     places: Places
     radio: Radio
     graph: ContactGraph
-    walk: Walk
-    start: NDArray[np.float64]  # [2] where the vehicle starts
-    driving: Driving  # which ways it takes
+    walks: tuple[Policy, ...]  # each vehicle's own
+    starts: NDArray[np.float64]  # [W,2] where they start
+    driving: Driving  # which ways they take
     late: NDArray[np.bool_]  # [n] who is not there at first
     homes: Homes
     warnings: tuple[str, ...]
@@ -108,39 +110,21 @@ def build_radio(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -
 def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> World:
     """The world at time 0. Raises ScenarioError where none can be built; lesser doubts become warnings."""
     terrain = build_terrain(scenario)
-    start = vehicle_start(scenario, terrain)
-    driving = _driving(scenario, terrain, start)
+    starts = vehicle_starts(scenario, terrain)
+    driving = _driving(scenario, terrain, starts[0])
     places = _places(scenario, terrain, streams, plugins)
     radio = build_radio(scenario, streams, plugins)
-    members, warnings = _reachable(scenario, terrain, places, start)
+    members, warnings = _reachable(scenario, terrain, places, starts[0])
     late = np.arange(len(places)) >= len(places) - scenario.clients.late
     if not (members & ~late).any():
         message = "leaves nobody at first whom the vehicle can reach"
         raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
     graph = ContactGraph(places, radio, terrain, members)
-    walk = Walk(graph, scenario.vehicle.walk, scenario.vehicle.jump)
-    warnings += _connectivity(scenario, graph)
+    walks = build_walks(scenario, graph, plugins)
+    if isinstance(walks[0], Walk):
+        warnings += _connectivity(scenario, graph)
     homes = _homes(scenario, places, streams)
-    return World(terrain, places, radio, graph, walk, start, driving, late, homes, tuple(warnings))
-
-
-def vehicle_start(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
-    """Where the vehicle starts: on open ground."""
-    if not terrain.areas:
-        raise ScenarioError(
-            scenario.name,
-            [Problem("terrain.obstacles", "leave no open ground: nobody can stand or move anywhere")],
-        )
-    if scenario.vehicle.start is None:
-        middle = np.array(terrain.size_m) / 2
-        return middle if terrain.area_of(middle[None])[0] == 0 else terrain.nearest_open(middle)
-    start = np.array(scenario.vehicle.start)
-    if terrain.area_of(start[None])[0] < 0:
-        raise ScenarioError(
-            scenario.name,
-            [Problem("vehicle.start", "lies in an obstacle that stops movement", list(scenario.vehicle.start))],
-        )
-    return start
+    return World(terrain, places, radio, graph, walks, starts, driving, late, homes, tuple(warnings))
 
 
 def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -> Driving:
@@ -173,6 +157,8 @@ def _places(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dic
             draw=streams.draw("mobility"),
             **given,
         )
+        if scenario.vehicle.count > 1 and type(movement).after_visit is not Movement.after_visit:
+            raise MovementError("cannot place everyone anew after a visit where there are several vehicles", ".kind")
         trajectories = Trajectories(movement)
     except (MovementError, TraceError) as error:
         key = f"clients.mobility{getattr(error, 'key', '')}"

@@ -28,15 +28,16 @@ def _check(given: Any) -> int:
         return 0
     if not given.scenario:
         raise UserError("fedmule check: name at least one SCENARIO, or --explain")
+    from simulator.fleet import vehicle_starts
     from simulator.load import load_scenario, own_classes
     from simulator.plugins import load_plugins, plugin_folders
-    from simulator.world import build_terrain, vehicle_start
+    from simulator.world import build_terrain
 
     status = 0
     for name in given.scenario:
         try:
             scenario = load_scenario(name, given.overrides, given.seed)
-            vehicle_start(scenario, build_terrain(scenario))
+            vehicle_starts(scenario, build_terrain(scenario))
             note = ""
             if given.allow_plugins:
                 load_plugins(scenario, True, plugin_folders(name))

@@ -1,0 +1,71 @@
+"""The vehicles of a scenario: where they start and by which policy they walk."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mobility.terrain import Terrain
+from radio.graph import ContactGraph
+from radio.policy import Policy
+from radio.rounds import NearestUnvisited, OldestFirst
+from radio.tour import Tour
+from radio.walk import Rule, Walk
+from simulator.errors import Problem, ScenarioError
+from simulator.plugins import make
+from simulator.scenario import Scenario
+
+
+def build_walks(scenario: Scenario, graph: ContactGraph, plugins: dict[str, Any]) -> tuple[Policy, ...]:
+    """A walk policy for each vehicle; they know nothing of each other."""
+    keys = scenario.vehicle
+    kinds: dict[str, Any] = {
+        **{rule: partial(Walk, rule=rule, jump=keys.jump) for rule in get_args(Rule)},
+        "nearest_unvisited": NearestUnvisited,
+        "oldest_first": OldestFirst,
+        "tour": Tour,
+    }
+    return tuple(make("vehicle.walk", keys.walk, kinds, plugins, graph=graph) for _ in range(keys.count))
+
+
+def vehicle_starts(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
+    """Where the vehicles [W,2] start: on open ground, all on the same."""
+    if not terrain.areas:
+        raise ScenarioError(
+            scenario.name,
+            [Problem("terrain.obstacles", "leave no open ground: nobody can stand or move anywhere")],
+        )
+    given, count = scenario.vehicle.starts, scenario.vehicle.count
+    if not given:
+        spread = _spread(count, terrain.size_m)
+        return np.array(
+            [
+                xy if area == 0 else terrain.nearest_open(xy)
+                for xy, area in zip(spread, terrain.area_of(spread), strict=True)
+            ]
+        )
+    starts = np.array(list(given.values()))
+    areas, problems = terrain.area_of(starts), []
+    for (key, place), area in zip(given.items(), areas.tolist(), strict=True):
+        if area < 0:
+            problems.append(Problem(key, "lies in an obstacle that stops movement", list(place)))
+        elif areas[0] >= 0 and area != areas[0]:
+            message = "must lie on the same open ground as the first: obstacles stand between"
+            problems.append(Problem(key, message, list(place)))
+    if problems:
+        raise ScenarioError(scenario.name, problems)
+    return starts if len(starts) == count else starts.repeat(count, axis=0)
+
+
+def _spread(count: int, size_m: tuple[float, float]) -> NDArray[np.float64]:
+    """The middles [count,2] of equal parts of the terrain, in rows and columns."""
+    columns = min(count, max(1, round(math.sqrt(count * size_m[0] / size_m[1]))))
+    rows = math.ceil(count / columns)
+    number = np.arange(count)
+    in_row = np.minimum(columns, count - number // columns * columns)  # the last row may have fewer
+    shares = np.stack([(number % columns + 0.5) / in_row, (number // columns + 0.5) / rows], axis=1)
+    return np.asarray(shares * np.array(size_m))

@@ -1,0 +1,118 @@
+"""Meetings of vehicles: found at the exact moment two come into range, and an exchange like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from learning.algorithm import Exchange
+from radio.exchange import Load, Outcome, run_exchange
+from radio.link import first_linked, link_between
+from simulator.vehicle import Vehicle
+from simulator.world import World
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Two vehicles have tried to exchange what they carry."""
+
+    vehicles: tuple[int, int]
+    began_s: float
+    places: NDArray[np.float64]  # [2,2] where they were when it began
+    exchange: Exchange
+    outcome: Outcome
+
+    @property
+    def delivered(self) -> bool:
+        """Whether both have the other's token; otherwise nothing has changed."""
+        return bool(self.outcome.delivered[0])
+
+
+class Meetings:
+    """Looks out for vehicles that come into each other's range while both are free.
+
+    Then they stop, or drive on, and each sends the other its token. The two do not meet again before one of them has
+    made a contact.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        world: World,
+        vehicles: list[Vehicle],
+        rule: Literal["stop", "drive_on"],
+        weigh: Callable[[], Exchange],
+        enter: Callable[[Meeting], None],
+    ) -> None:
+        self._env = env
+        self._world = world
+        self._vehicles = vehicles
+        self._rule = rule
+        self._weigh = weigh
+        self._enter = enter
+        self._news: set[frozenset[int]] = set()  # pairs of whom one has made a contact since they met
+        for vehicle in vehicles:
+            vehicle.look_out = self.look_out
+
+    def after_contact(self, vehicle: Vehicle) -> None:
+        """This vehicle has something new for all others."""
+        self._news |= {frozenset((vehicle.number, other.number)) for other in self._vehicles if other is not vehicle}
+
+    def look_out(self, vehicle: Vehicle) -> simpy.Event | None:
+        """The vehicle has a new plan: the meeting that begins at once, if any; later ones will interrupt it."""
+        now, radio, terrain = self._env.now, self._world.radio, self._world.terrain
+        for other in self._vehicles:
+            if other is vehicle or not self._may_meet(vehicle, other):
+                continue
+            until_s = min(vehicle.plan_until_s, other.plan_until_s)
+            at_s = first_linked(radio, terrain, vehicle.way, other.way, now, until_s)
+            if at_s is not None and at_s <= now:
+                meeting = self._begin(vehicle, other)
+                other.interrupt(meeting)
+                return meeting
+            if at_s is not None:
+                self._env.process(self._expect(vehicle, other, at_s))
+        return None
+
+    def _may_meet(self, a: Vehicle, b: Vehicle) -> bool:
+        pair = frozenset((a.number, b.number))
+        return a.free and b.free and pair in self._news and self._weigh().bytes_down[0] > 0
+
+    def _expect(self, a: Vehicle, b: Vehicle, at_s: float) -> Generator[Any, Any, None]:
+        """At that time two vehicles come into range, unless one of them has changed its plan."""
+        plans = a.plan, b.plan
+        yield self._env.timeout(at_s - self._env.now)
+        if plans == (a.plan, b.plan) and self._may_meet(a, b):
+            meeting = self._begin(a, b)
+            for vehicle in (a, b):
+                vehicle.interrupt(meeting)
+
+    def _begin(self, a: Vehicle, b: Vehicle) -> simpy.Event:
+        a.free = b.free = False
+        self._news.discard(frozenset((a.number, b.number)))
+        return self._env.process(self._meet(*sorted((a, b), key=lambda vehicle: vehicle.number)))
+
+    def _meet(self, a: Vehicle, b: Vehicle) -> Generator[Any, Any, None]:
+        began_s, places, exchange = self._env.now, np.stack([a.xy, b.xy]), self._weigh()
+        if self._rule == "stop":
+            a.rest()
+            b.rest()
+        outcome = self._outcome(a, b, exchange)
+        yield self._env.timeout(outcome.end_s - began_s)
+        self._enter(Meeting((a.number, b.number), began_s, places, exchange, outcome))
+
+    def _outcome(self, a: Vehicle, b: Vehicle, exchange: Exchange) -> Outcome:
+        radio, now = self._world.radio, self._env.now
+        link = link_between(radio, self._world.terrain, a.way, b.way, now)
+        load = Load(exchange.bytes_down, np.zeros(1), exchange.bytes_up)
+        return run_exchange([link], load, now, radio.setup_s, [partial(self._delay_s, a, b)], radio.duty_cycle)
+
+    def _delay_s(self, a: Vehicle, b: Vehicle, t: float) -> float:
+        gap = a.way.at(t) - b.way.at(t)
+        return float(self._world.radio.delay_s(np.array([np.hypot(*gap)]))[0])
