@@ -51,14 +51,13 @@ def load_state(path: Path, roots: Mapping[str, Any]) -> None:
     try:
         with np.load(path, allow_pickle=False) as file:
             tree = json.loads(file["tree"].tobytes())
-            arrays = [file[f"array{k}"] for k in range(len(file.files) - 1)]
+            if missing := roots.keys() - tree.keys():
+                raise StateError(f"{path}: holds {', '.join(tree)}, not {', '.join(missing)}")
+            decoder = _Decoder(file)
+            for name, root in roots.items():
+                decoder.decode(tree[name], root, name)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
         raise StateError(f"{path}: cannot be read: {error}") from None
-    if set(tree) != set(roots):
-        raise StateError(f"{path}: holds {', '.join(tree)}, not {', '.join(roots)}")
-    decoder = _Decoder(arrays)
-    for name, root in roots.items():
-        decoder.decode(tree[name], root, name)
 
 
 class _Kept:
@@ -108,8 +107,8 @@ class _Kept:
 
 
 class _Decoder:
-    def __init__(self, arrays: list[Array]) -> None:
-        self._arrays = arrays
+    def __init__(self, file: Mapping[str, Array]) -> None:
+        self._file = file  # reads an array when it is asked for
         self._tensors: dict[int, Tensor] = {}
 
     def decode(self, tree: Any, old: Any, name: str) -> Any:
@@ -130,9 +129,12 @@ class _Decoder:
             parts = [self.decode(part, was, f"{name}[{i}]") for i, (part, was) in both]
             return {"list": list, "tuple": tuple, "set": set}[kind](parts)
         if kind == "dict":
-            before = old if isinstance(old, dict) else {}
+            into = old if isinstance(old, dict) else {}
             pairs = [(self.decode(k, None, name), v) for k, v in inside]
-            return {k: self.decode(v, before.get(k), f"{name}[{k!r}]") for k, v in pairs}
+            new = {k: self.decode(v, into.get(k), f"{name}[{k!r}]") for k, v in pairs}
+            into.clear()
+            into.update(new)
+            return into
         if not hasattr(old, "__dict__"):
             raise StateError(f"{name} was an object when it was written down, and is {old!r} now")
         for part, written in inside.items():
@@ -142,12 +144,12 @@ class _Decoder:
     def _tensor(self, place: int, old: Any) -> Tensor:
         if place not in self._tensors:
             device = old.device if isinstance(old, Tensor) else torch.device("cpu")
-            self._tensors[place] = torch.from_numpy(self._arrays[place]).to(device)
+            self._tensors[place] = torch.from_numpy(self._file[f"array{place}"]).to(device)
         return self._tensors[place]
 
     def _array(self, place: int, old: Any) -> Array:
         """In place where it fits: others may look at the same array."""
-        array = self._arrays[place]
+        array = self._file[f"array{place}"]
         like = isinstance(old, np.ndarray) and old.shape == array.shape and old.dtype == array.dtype
         if like and old.flags.writeable:
             old[...] = array

@@ -102,7 +102,7 @@ GROUP_ROWS = 1 << 17
 class TableWriter:
     """Appends to an Arrow stream while the run goes on; at the end the stream becomes a Parquet file.
 
-    With `keep` it goes on after that many rows which the folder has; as many are not written again.
+    With `keep` it goes on after that many rows which the folder has; others that it has are dropped.
     """
 
     def __init__(self, folder: Path, name: str, keep: int = 0) -> None:
@@ -119,7 +119,6 @@ class TableWriter:
             self._writer.write_batch(batch)
         self._pending: list[pa.RecordBatch] = []
         self._rows = 0  # pending
-        self._again = keep  # rows still to come that are there already
         self.length = keep  # rows in all
         self._flushed_s = time.monotonic()
         self._file.flush()
@@ -130,12 +129,6 @@ class TableWriter:
     def append(self, columns: Mapping[str, Any]) -> None:
         """Add rows, given as columns of equal length; a missing column is null."""
         length = len(next(iter(columns.values())))
-        again = min(self._again, length)
-        self._again -= again
-        if again:
-            columns, length = {name: values[again:] for name, values in columns.items()}, length - again
-        if not length:
-            return
         arrays = [
             pa.array(_own(columns[f.name]), type=f.type) if f.name in columns else pa.nulls(length, f.type)
             for f in self._schema
