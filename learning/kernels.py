@@ -25,7 +25,20 @@ def compiled(function: Callable[..., Any]) -> Any:
 
     The compiler may choose the order of a sum, but infinities and nan stay: by them a run that diverges is noticed.
     """
-    keys: Any = {"fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy"}
+    return _compiled(function)
+
+
+def part(function: Callable[..., Any]) -> Any:
+    """Compile a function as a part of each that calls it.
+
+    As one of its own it could be optimised in two ways, and which of them a caller finds would depend on whether it
+    was compiled in this run or kept from an earlier one: other bits.
+    """
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: Callable[..., Any], **more: Any) -> Any:
+    keys: Any = {"fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy", **more}
     try:
         return njit(cache=True, **keys)(function)
     except RuntimeError:  # neither this folder nor the user's cache can be written to
@@ -98,7 +111,7 @@ def steps(
     return loss / (count * batch)
 
 
-@compiled
+@part
 def _multiply(a: Array, rows: Array, weights: Array, bias: Array, relu: bool, out: Array) -> None:
     """out[b] = bias + weights · a[rows[b]], no less than 0 with relu; two samples and five outputs at once."""
     lowest = out.dtype.type(0.0 if relu else -np.inf)
@@ -128,7 +141,7 @@ def _multiply(a: Array, rows: Array, weights: Array, bias: Array, relu: bool, ou
             out[b, o] = lowest if out[b, o] < lowest else out[b, o]
 
 
-@compiled
+@part
 def _softmax_error(scores: Array, labels: Array, rows: Array, classes: int, scale: float, error: Array) -> float:
     """error = scale · (p − 1 at the label) of scores [B,c]; returns the sum of the losses."""
     loss = 0.0
@@ -146,7 +159,7 @@ def _softmax_error(scores: Array, labels: Array, rows: Array, classes: int, scal
     return loss
 
 
-@compiled
+@part
 def _back(error: Array, weights: Array, a: Array, every: Array, factors: Array, before: Array) -> None:
     """before[b] = Σ_o error[b,o] weights[o], where a layer's inputs a are positive."""
     batch, (outs, inputs) = len(before), weights.shape
@@ -161,7 +174,7 @@ def _back(error: Array, weights: Array, a: Array, every: Array, factors: Array, 
             before[b, k] = before[b, k] if a[b, k] > 0 else 0
 
 
-@compiled
+@part
 def _step(weights: Array, bias: Array, error: Array, a: Array, rows: Array, batch: int, factors: Array) -> None:
     """weights[o] += Σ_b error[b,o] a[rows[b]] and bias[o] += Σ_b error[b,o]."""
     for o in range(len(weights)):
@@ -171,7 +184,7 @@ def _step(weights: Array, bias: Array, error: Array, a: Array, rows: Array, batc
     _add(weights, len(weights), a, rows, batch, weights.shape[1], factors)
 
 
-@compiled
+@part
 def _add(to: Array, sums: int, a: Array, rows: Array, terms: int, width: int, e: Array) -> None:
     """to[i] += Σ_k e[i,k] a[rows[k]] for i < sums, k < terms; two sums of five terms at once, the missing ones 0."""
     last, end = sums - 1, terms - 1
@@ -192,7 +205,7 @@ def _add(to: Array, sums: int, a: Array, rows: Array, terms: int, width: int, e:
                 to[h, j] += f0 * a[r0, j] + f1 * a[r1, j] + f2 * a[r2, j] + f3 * a[r3, j] + f4 * a[r4, j]
 
 
-@compiled
+@part
 def pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
     """x ← x − strength·(q − clip(q, ±eps)) with q = x − anchor."""
     for j in range(len(x)):

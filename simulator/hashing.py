@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from learning.kernels import compiled
+from learning.kernels import compiled, part
 
 WORD = np.uint64
 GOLDEN = WORD(0x9E3779B97F4A7C15)
@@ -25,7 +25,7 @@ def uniform(key: Any, ids: Any, counters: Any, k: int) -> Any:
     return numbers
 
 
-@compiled
+@part
 def _mix(word: Any) -> Any:
     """SplitMix64's finaliser: a bijection of 64-bit words that leaves no pattern."""
     word = (word ^ (word >> WORD(30))) * WORD(0xBF58476D1CE4E5B9)

@@ -164,3 +164,27 @@ def test_a_run_of_slack_is_the_same_without_them(problem, contacts, state, monke
     assert kept.keys() == others.keys()
     for name, value in kept.items():
         np.testing.assert_allclose(value, others[name], rtol=0, atol=1e-12, err_msg=name)
+
+
+ONE_VISIT = """
+import hashlib, sys
+import torch
+torch.set_num_threads(1)
+from simulator.engine import Simulation
+from simulator.load import load_scenario
+simulation = Simulation(load_scenario("smoke", {"stop.visits": 2, "learning.model": "mlp"}))
+simulation.run()
+algorithm = simulation.learner.algorithm
+sys.stdout.write(hashlib.sha256(algorithm.models.numpy().tobytes() + algorithm.token.numpy().tobytes()).hexdigest())
+"""
+
+
+def test_the_run_that_compiles_has_the_bits_of_those_that_follow(tmp_path):
+    """Compiled anew, and as kept by that run."""
+    own = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    found = [
+        subprocess.run([sys.executable, "-c", ONE_VISIT], env=own, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert len(list(tmp_path.rglob("*.nbc"))) > 3
+    assert found[0].stdout == found[1].stdout != ""
