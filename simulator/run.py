@@ -60,9 +60,12 @@ def run_scenario(
         progress(ledger)
         checkpoints.after_visit()
 
-    with _interruptible(simulation) if interruptible else nullcontext():
-        summary = simulation.run(log, watch)
-    progress.close()
+    try:
+        with _interruptible(simulation) if interruptible else nullcontext():
+            summary = simulation.run(log, watch)
+    finally:
+        progress.close()
+        log.release()
     if checkpoints.problem is not None and not quiet:
         sys.stderr.write(f"warning: {checkpoints.problem}\n")
     if not quiet:

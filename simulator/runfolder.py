@@ -176,6 +176,10 @@ class RunLog(NoLog):
         write_json(self.folder / "manifest.json", {**self._manifest, **ended})
         if summary["finished"]:
             shutil.rmtree(self.folder / "checkpoint", ignore_errors=True)
+        self.release()
+
+    def release(self) -> None:
+        """Let others write to the folder."""
         if self._lock is not None:
             self._lock.close()
 
