@@ -11,11 +11,12 @@ import simpy
 import torch
 from numpy.typing import NDArray
 
-from learning.algorithm import Contact, Exchange, Update
+from learning.algorithm import Contact, Exchange
 from radio.exchange import Load, Outcome, ideal_exchange, run_exchange
 from radio.link import delay_at_s, link_over_time, linked
 from simulator.learner import build_learner
 from simulator.ledger import Ledger, Visit
+from simulator.lessons import Journal, Lessons
 from simulator.meetings import Meeting, Meetings
 from simulator.runfolder import NoLog
 from simulator.scenario import Scenario
@@ -36,6 +37,7 @@ class Simulation:
         self._streams = Streams(scenario.seed)
         self.world = build_world(scenario, self._streams, plugins or {})
         self.learner = build_learner(scenario, self._streams, plugins or {}, self.world.homes)
+        self.lessons = Lessons(self.learner)
         self.ledger = Ledger(scenario, self.learner)
         self._active_draws = [self._own_stream("active", v) for v in range(scenario.vehicle.count)]
         self._everyone = self.world.graph.members  # whom the vehicles can reach, those who are late included
@@ -45,6 +47,13 @@ class Simulation:
         self._until_free: dict[int, simpy.Event] = {}  # of those busy whom another vehicle waits for
         self._over = False  # what others finish at the moment of the last visit does not count any more
         self.env = simpy.Environment()
+        self._rehearsed: tuple[int, Callable[[], None]] | None = None
+
+    def rehearse(self, journal: Journal, visits: int, restore: Callable[[], None]) -> None:
+        """Before the start: go through these visits without learning or logging, then `restore` what they taught."""
+        self.lessons.rehearse(journal)
+        self.ledger.rehearses = True
+        self._rehearsed = visits, restore
 
     def start(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> simpy.Event:
         """Set the vehicles going, or the rounds of an ideal server; returns the event at which the run is over.
@@ -52,6 +61,7 @@ class Simulation:
         `watch` is called after every visit.
         """
         self.log = log or NoLog()
+        self.log.muted = self._rehearsed is not None
         self.watch = watch or (lambda ledger: None)
         self.ledger.begin(self.log)
         self.world.places.trajectories.record(self.log.client_track)
@@ -114,7 +124,7 @@ class Simulation:
         neighbours = self._neighbourhood(target, here)
         active = self._choose(target, neighbours, self._active_draws[vehicle.number])
         progress = self.ledger.progress(arrived_s)
-        exchange = self.learner.algorithm.exchange(active, progress)
+        exchange = self.lessons.weigh(active, progress)
         outcome = self._exchange(active, exchange, here)
         self._busy[active] = True
         yield self.env.timeout(outcome.end_s - arrived_s)
@@ -124,7 +134,7 @@ class Simulation:
         self._release(active)
         vehicle.client = target
         contact = Contact(active[outcome.delivered], len(neighbours), progress, target, neighbours)
-        update = self._learn(vehicle.number, contact)
+        update = self.lessons.update(vehicle.number, contact)
         self.ledger.visit(Visit(contact, active, exchange, outcome, update, arrived_s, vehicle.number, here))
         if self.meetings is not None:
             self.meetings.after_contact(vehicle)
@@ -133,14 +143,14 @@ class Simulation:
         every = self.scenario.log.graph_every
         if every and self.ledger.visits % every == 0:
             self.log.graph(self.ledger.visits, self.env.now, self.world.graph.logged())
-        self.watch(self.ledger)
+        self._after_visit()
 
     def _meeting(self, meeting: Meeting) -> None:
         """Two vehicles have met: if all got through, both go on with what they carry together."""
         if self._over:
             return
         if meeting.delivered:
-            self.learner.carried.meet(*meeting.vehicles)
+            self.lessons.meet(*meeting.vehicles)
         self.ledger.meet(meeting)
 
     def _rounds(self) -> Generator[Any, Any, None]:
@@ -155,12 +165,12 @@ class Simulation:
             count = min(wanted, len(there)) if isinstance(wanted, int) else len(there)
             active = np.sort(self._active_draws[0].choice(there, count, replace=False))
             progress = self.ledger.progress(began_s)
-            exchange = self.learner.algorithm.exchange(active, progress)
+            exchange = self.lessons.weigh(active, progress)
             outcome = ideal_exchange(self._load(exchange), began_s)
             yield self.env.timeout(outcome.end_s - began_s)
             contact = Contact(active, len(there), progress)
-            self.ledger.visit(Visit(contact, active, exchange, outcome, self._learn(0, contact), began_s))
-            self.watch(self.ledger)
+            self.ledger.visit(Visit(contact, active, exchange, outcome, self.lessons.update(0, contact), began_s))
+            self._after_visit()
 
     def _change_homes(self, at_s: float) -> Generator[Any, Any, None]:
         """Some clients go over to other squads, and their data become like those there."""
@@ -183,11 +193,20 @@ class Simulation:
             return None
 
         def weigh(a: int, b: int) -> Exchange:
-            return self.learner.carried.meeting(a, b, self.ledger.progress(self.env.now))
+            return self.lessons.weigh_meeting(a, b, self.ledger.progress(self.env.now))
 
         return Meetings(self.env, self.world, self.vehicles, rule, weigh, self._meeting)
 
     # --- steps of it ---------------------------------------------------------------------------------------
+
+    def _after_visit(self) -> None:
+        if self._rehearsed is None:
+            self.watch(self.ledger)
+        elif self.ledger.visits == self._rehearsed[0]:
+            self._rehearsed[1]()
+            self.lessons.go_on()
+            self.ledger.rehearses = self.log.muted = False
+            self._rehearsed = None
 
     def _admit(self) -> None:
         """Let those who are late join when their time has come."""
@@ -196,7 +215,7 @@ class Simulation:
             self._absent[:] = False
             self.world.graph.admit(self._everyone)
             for client in late.tolist():
-                self.learner.algorithm.introduce(client, self.world.graph.neighbours(client))
+                self.lessons.introduce(client, self.world.graph.neighbours(client))
             self.ledger.welcome(late)
         if self.world.places.there(self.env.now) is not None:
             self.world.graph.admit(self._everyone & self._present())
@@ -219,10 +238,6 @@ class Simulation:
         self._busy[clients] = False
         for client in self._until_free.keys() & set(clients.tolist()):
             self._until_free.pop(client).succeed()
-
-    def _learn(self, vehicle: int, contact: Contact) -> Update | None:
-        """Update with exactly the delivered clients; None if there are none."""
-        return self.learner.carried.update(vehicle, contact) if len(contact.clients) else None
 
     def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
         """The visited client and every client that hears the vehicle where it stands, ascending."""

@@ -11,6 +11,10 @@ class UserError(Exception):
     """Something the user can put right; its text says where and how."""
 
 
+class StateError(UserError):
+    """The state of a run that cannot be written down, or not put back."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing wrong with a scenario."""

@@ -62,6 +62,7 @@ class Ledger:
         self._log = NoLog()
         self._began = time.perf_counter()
         self.scenario = scenario
+        self.rehearses = False  # only counts; nothing is looked at or logged
         self.stopped_by: str | None = None
         self.visits = self.missed = self._missed_in_a_row = self.meetings = self.meetings_delivered = 0
         self._missed_since: Counter[int] = Counter()  # by each vehicle, since its last contact
@@ -85,7 +86,22 @@ class Ledger:
         """The run starts now: log how everyone stands before the first visit."""
         self._log = log
         self._began = time.perf_counter()
-        self._remember(self.evaluate())
+        if not self.rehearses:
+            self._remember(self.evaluate())
+
+    def take_up(self, host_time_s: float) -> None:
+        """Everything was put back as it was after so many host seconds: go on from there."""
+        self._began = time.perf_counter() - host_time_s
+        self.stopped_by = None
+
+    def surroundings(self) -> list[Any]:
+        """What it refers to that is not its own."""
+        return [self.scenario, self._stop, self._log]
+
+    @property
+    def host_time_s(self) -> float:
+        """Since the run began."""
+        return time.perf_counter() - self._began
 
     @property
     def accuracy(self) -> float:
@@ -123,6 +139,8 @@ class Ledger:
 
     def welcome(self, late: IntArray) -> None:
         """These clients join now."""
+        if self.rehearses:
+            return
         self._late = late
         self._late_token_acc = float(self._evaluator.token_accuracy()[late].mean())
 
@@ -181,12 +199,14 @@ class Ledger:
         self.delivered += len(delivered)
         self.travel_s += travel_s
         self.airtime_s += outcome.airtime_s
+        if self.rehearses:
+            return
         self._evaluator.look_again(delivered)
         row = {
             "visit": self.visits,
             "client": client,
             "sim_time_s": self.now,
-            "host_time_s": time.perf_counter() - self._began,
+            "host_time_s": self.host_time_s,
             "vehicle": visit.vehicle,
             "vehicle_x_m": None if visit.place is None else visit.place[0],
             "vehicle_y_m": None if visit.place is None else visit.place[1],
@@ -212,7 +232,8 @@ class Ledger:
         if update:
             self._diverged = not math.isfinite(update.train_loss)
             row |= {name: getattr(update, name) for name in ("train_loss", "token_step_norm", "kappa")}
-        if self.visits % self._evaluate_every == 0 or self.over(self.now):
+        last = self.over(self.now) and self.stopped_by != "interrupted"  # who was interrupted may go on
+        if self.visits % self._evaluate_every == 0 or last:
             row |= self.evaluate()
         self._between_reported = self.bytes_between
         self._log.contact(row)
@@ -268,7 +289,7 @@ class Ledger:
             "meetings": self.meetings,
             "meetings_delivered": self.meetings_delivered,
             "sim_time_s": now,
-            "host_time_s": time.perf_counter() - self._began,
+            "host_time_s": self.host_time_s,
             "travel_s": self.travel_s,
             "airtime_s": self.airtime_s,
             "bytes_down": self.bytes_down,

@@ -298,6 +298,7 @@ class Stop(Part):
 class Log(Part):
     track: bool = key(True, "whether to log the movement of vehicle and clients")
     graph_every: Annotated[int, Field(ge=0)] = key(20, "visits between snapshots of the contact graph; 0 for none")
+    checkpoint_s: NotNegative = key(60.0, "host seconds between checkpoints, for --resume; 0 for none, s")
 
 
 class Scenario(Part):

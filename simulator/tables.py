@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from simulator.errors import StateError
+
 REAL, WHOLE, TEXT = pa.float64(), pa.int64(), pa.string()
 IDS = pa.list_(pa.int32())
 
@@ -98,18 +100,31 @@ GROUP_ROWS = 1 << 17
 
 
 class TableWriter:
-    """Appends to an Arrow stream while the run goes on; at the end the stream becomes a Parquet file."""
+    """Appends to an Arrow stream while the run goes on; at the end the stream becomes a Parquet file.
 
-    def __init__(self, folder: Path, name: str) -> None:
+    With `keep` it goes on after that many rows which the folder has; others that it has are dropped.
+    """
+
+    def __init__(self, folder: Path, name: str, keep: int = 0) -> None:
         self._stream = folder / f"{name}.arrows"
         self._parquet = folder / f"{name}.parquet"
         self._schema = TABLES[name]
-        self._file = self._stream.open("xb")
+        kept = read_table(folder, name).slice(0, keep) if keep else self._schema.empty_table()
+        if len(kept) < keep:
+            raise StateError(f"{self._stream}: has {len(kept)} rows; there must be {keep} to go on")
+        partial = self._stream.with_suffix(".arrows.partial")
+        self._file = partial.open("wb") if keep else self._stream.open("wb")
         self._writer = pa.ipc.new_stream(self._file, self._schema)
+        for batch in kept.to_batches(max_chunksize=GROUP_ROWS):
+            self._writer.write_batch(batch)
         self._pending: list[pa.RecordBatch] = []
-        self._rows = 0
+        self._rows = 0  # pending
+        self.length = keep  # rows in all
         self._flushed_s = time.monotonic()
         self._file.flush()
+        if keep:
+            os.replace(partial, self._stream)
+        self._parquet.unlink(missing_ok=True)
 
     def append(self, columns: Mapping[str, Any]) -> None:
         """Add rows, given as columns of equal length; a missing column is null."""
@@ -120,6 +135,7 @@ class TableWriter:
         ]
         self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._rows += length
+        self.length += length
         if self._rows >= FLUSH_ROWS or time.monotonic() - self._flushed_s > FLUSH_S:
             self.flush()
 

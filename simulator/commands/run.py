@@ -12,6 +12,9 @@ def add(commands: Any) -> None:
     run = commands.add_parser("run", help="run a scenario", description="Run a scenario and write a run folder.")
     arguments.add_scenario(run)
     run.add_argument("--out", metavar="DIR", help="the run folder (default: runs/NAME, runs/NAME-2, …)")
+    run.add_argument(
+        "--resume", action="store_true", help="go on with an unfinished run of this scenario, if there is one"
+    )
     run.add_argument("--device", choices=["auto", "cpu", "cuda"], help="same as --set learning.device=…")
     run.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
     run.set_defaults(command=_run)
@@ -29,5 +32,5 @@ def _run(given: Any) -> int:
 
     from simulator.run import run_scenario
 
-    summary = run_scenario(scenario, given.out, plugins, quiet=given.quiet)
+    summary = run_scenario(scenario, given.out, plugins, quiet=given.quiet, resume=given.resume)
     return 130 if summary["stopped_by"] == "interrupted" else 0

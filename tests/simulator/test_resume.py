@@ -1,0 +1,249 @@
+"""Runs that were killed go on from their checkpoint, and end as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from runs import run, same
+
+from analysis import Run, load_run
+from learning.fedavg import FedAvg
+from simulator.checkpoint import Checkpoints, checkpoint_file
+from simulator.cli import main
+from simulator.errors import UserError
+from simulator.run import run_scenario
+from simulator.scenario import Scenario
+
+Small = Callable[..., Scenario]
+
+TABLES = ("contacts", "clients", "track", "graph", "meetings")
+
+
+class Killed(Exception):
+    """Stands for a process that dies."""
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Scenario, int, int], Path]:
+    """killed(scenario, kept, at): the folder of a run with a checkpoint of visit `kept` that died after visit `at`."""
+
+    def kill(scenario: Scenario, kept: int, at: int) -> Path:
+        def after_visit(self: Any) -> None:
+            visits = self._simulation.ledger.visits
+            if visits == kept:
+                self._write()
+            if visits == at:
+                self._log.lengths()  # what was flushed after the checkpoint
+                raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoints, "after_visit", after_visit)
+            with pytest.raises(Killed):
+                run_scenario(scenario, str(tmp_path / "killed"))
+        return tmp_path / "killed"
+
+    return kill
+
+
+def resumed(scenario: Scenario, folder: Path) -> Run:
+    run_scenario(scenario, str(folder), resume=True)
+    return load_run(folder)
+
+
+def alike(a: Run, b: Run) -> None:
+    for table in TABLES:
+        same(getattr(a, table), getattr(b, table))
+    assert {k: v for k, v in a.summary.items() if k != "host_time_s"} == {
+        k: v for k, v in b.summary.items() if k != "host_time_s"
+    }
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "rwsadmm": {},
+    "derived": {"learning": {"variant": "derived"}},
+    "neighbourhood": {"learning": {"token": "neighbourhood"}},
+    "local": {"learning": {"algorithm": "local", "reference": "ditto"}},
+    "apfl": {"learning": {"algorithm": "apfl"}},
+    "ifca": {"learning": {"algorithm": "ifca", "ifca_clusters": 2}},
+    "star": {"learning": {"algorithm": "fedavg", "server": "star", "active": 3}},
+    "late": {"clients": {"late": 3, "late_at": 0.5}},
+    "mlp": {"learning": {"model": "mlp"}},
+    "two vehicles": {"vehicle": {"count": 2}, "radio": {"kind": "disc", "range_m": 80.0}},
+    "three that average": {"vehicle": {"count": 3}, "learning": {"algorithm": "fedavg"}},
+    "round the clock": {"vehicle": {"walk": "oldest_first"}, "stop": {"sim_time_s": 400.0}},
+    "regrouped": {
+        "clients": {"mobility": {"kind": "squads", "squads": 2, "regroup_at_s": 30.0}},
+        "learning": {"shift": "permuted"},
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_resumed_run_is_the_one_that_was_not_killed(small: Small, tmp_path: Path, killed: Any, case: str) -> None:
+    scenario = small(**CASES[case])
+    whole = run(scenario, tmp_path / "whole")
+    assert len(whole.contacts) > 13
+    folder = killed(scenario, kept=7, at=13)
+    again = resumed(scenario, folder)
+    alike(whole, again)
+    assert again.finished
+    assert not (folder / "checkpoint").exists()
+    assert len(again.manifest["resumed"]) == 1
+
+
+@pytest.mark.parametrize(("kept", "at"), [(0, 1), (1, 1), (5, 5), (19, 19)])
+def test_wherever_it_was_killed(small: Small, tmp_path: Path, killed: Any, kept: int, at: int) -> None:
+    """After visit 5 everyone is looked at; without a checkpoint the run begins anew in its folder."""
+    scenario = small()
+    folder = killed(scenario, kept, at)
+    assert checkpoint_file(folder).exists() == (kept > 0)
+    alike(run(scenario, tmp_path / "whole"), resumed(scenario, folder))
+
+
+def test_nobody_learns_again_what_is_kept(
+    small: Small, killed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    scenario = small(learning={"algorithm": "fedavg"})
+    folder = killed(scenario, kept=15, at=15)
+    updates = []
+    update = FedAvg.update
+    monkeypatch.setattr(FedAvg, "update", lambda self, contact: updates.append(contact) or update(self, contact))
+    resumed(scenario, folder)
+    assert len(updates) <= 5
+
+
+def test_twice_killed(small: Small, tmp_path: Path, killed: Any) -> None:
+    scenario = small()
+    alike(run(scenario, tmp_path / "whole"), resumed(scenario, _again(killed, scenario)))
+
+
+def _again(killed: Any, scenario: Scenario) -> Path:
+    """Killed after visit 8, resumed, and killed after visit 16."""
+    import simulator.run as runs
+
+    killed(scenario, 6, 8)
+    original = runs.run_scenario
+    try:
+        globals()["run_scenario"] = lambda s, out: original(s, out, resume=True)
+        folder: Path = killed(scenario, 12, 16)
+    finally:
+        globals()["run_scenario"] = original
+    return folder
+
+
+def test_an_interrupted_run_goes_on(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends it after the present visit, with a checkpoint; what it told at its end is told anew."""
+    scenario = small()
+    whole = run(scenario, tmp_path / "whole")
+    after_visit = Checkpoints.after_visit
+
+    def stop(self: Any) -> None:
+        if self._simulation.ledger.visits == 7:
+            self._simulation.ledger.interrupt()
+        after_visit(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "after_visit", stop)
+        part = run(scenario, tmp_path / "part")
+    assert (len(part.contacts), part.finished) == (7, False)
+    assert part.clients["visit"].max() == 7
+    alike(whole, resumed(scenario, tmp_path / "part"))
+
+
+def test_a_killed_process_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the command line, SIGKILL and the clock: checkpoints as often as can be."""
+    keys = ["--set", "log.checkpoint_s=1e-9", "--set", "learning.local_steps=40"]
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-m", "simulator", "run", "smoke", *keys, "--quiet", "--out", str(folder)]
+    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    while not checkpoint_file(folder).exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not json.loads((folder / "manifest.json").read_text())["finished"]
+    assert main(["run", "smoke", *keys, "--out", str(folder), "--resume"]) == 0
+    assert "resuming after visit" in capsys.readouterr().err
+    assert main(["run", "smoke", *keys, "--quiet", "--out", str(tmp_path / "whole")]) == 0
+    alike(load_run(tmp_path / "whole"), load_run(folder))
+    assert main(["run", "smoke", *keys, "--out", str(folder), "--resume"]) == 0
+    assert "is done already" in capsys.readouterr().out
+
+
+def test_the_newest_unfinished_run_of_that_name(
+    small: Small, killed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scenario = small()
+    run_scenario(scenario)
+    killed(scenario, 3, 4).rename("runs/small-2")
+    killed(scenario, 6, 8).rename("runs/small-10")
+    killed(small(seed=5), 6, 8).rename("runs/small-11")
+    assert run_scenario(scenario, resume=True)["folder"] == "runs/small-10"
+    assert run_scenario(scenario, resume=True)["folder"] == "runs/small-2"
+    assert run_scenario(scenario, resume=True)["folder"] == "runs/small-3"  # nothing is left to resume
+
+
+def test_what_cannot_be_resumed_is_told(small: Small, killed: Any, tmp_path: Path) -> None:
+    scenario = small()
+    folder = killed(scenario, 6, 8)
+    with pytest.raises(UserError, match=r"killed: holds a run of another scenario: there seed = 0, here 1"):
+        run_scenario(small(seed=1), str(folder), resume=True)
+    file = checkpoint_file(folder)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"state\.npz: cannot be read.*the run starts from its beginning"):
+        run_scenario(scenario, str(folder), resume=True)
+    file.write_bytes(whole)
+    rows = (folder / "contacts.arrows").read_bytes()
+    (folder / "contacts.arrows").write_bytes(rows[:1000])
+    with pytest.raises(UserError, match=r"contacts\.arrows: has 0 rows; there must be 6"):
+        run_scenario(scenario, str(folder), resume=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").write_text("mine")
+    with pytest.raises(UserError, match="is not a run folder"):
+        run_scenario(scenario, str(tmp_path / "other"), resume=True)
+
+
+def test_a_run_under_way_is_not_taken_over(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = small()
+    after_visit = Checkpoints.after_visit
+    told = []
+
+    def meddle(self: Any) -> None:
+        after_visit(self)
+        if self._simulation.ledger.visits == 4:
+            with pytest.raises(UserError, match="is being run by another process") as error:
+                run_scenario(scenario, str(tmp_path / "run"), resume=True)
+            told.append(error)
+
+    monkeypatch.setattr(Checkpoints, "after_visit", meddle)
+    whole = run(scenario, tmp_path / "run")
+    assert len(told) == 1
+    assert len(whole.contacts) == 20
+
+
+class Odd(FedAvg):
+    """Keeps something that cannot be written down."""
+
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.odd = object()
+
+
+def test_an_algorithm_that_cannot_be_kept_runs_without(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = small(learning={"algorithm": {"kind": "test_resume:Odd"}}, log={"checkpoint_s": 1e-9})
+    run_scenario(scenario, str(tmp_path / "run"), {"learning.algorithm": Odd}, quiet=False)
+    assert "cannot be resumed: algorithm.odd is a object" in capsys.readouterr().err
+    assert load_run(tmp_path / "run").finished
