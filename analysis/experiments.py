@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.measures import SENT
 from simulator.tables import read_table
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _cost_line(cell: Cell) -> list[str]:
         return [*line, "", "", "", "", "", published_s, "", "", seeds, cell.chosen]
     alone = all(s["algorithm"] == "local" for s in cell.summaries)
     gradients = np.divide(cell.values("gradient_steps"), cell.values("clients"))
-    sent = np.add(cell.values("bytes_down"), cell.values("bytes_up"))
+    sent = [sum(s.get(name) or 0 for name in SENT) for s in cell.summaries]
     return [
         *line,
         "–" if alone else _accuracy(cell, "token_test_acc"),

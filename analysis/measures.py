@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,11 @@ AXES = {
 }
 
 
+def on_the_air(table: pd.DataFrame) -> pd.Series[Any]:
+    """All bytes of each row of contacts, or of a study's index: with clients and between vehicles."""
+    return table[[name for name in SENT if name in table]].astype(float).sum(axis=1, min_count=1)
+
+
 def spent(contacts: pd.DataFrame, against: str) -> FloatArray:
     """What a run had spent after each visit [k]: one of AXES."""
     if against not in AXES:
@@ -30,8 +36,7 @@ def spent(contacts: pd.DataFrame, against: str) -> FloatArray:
     if against == "visits":
         return contacts["visit"].to_numpy(np.float64)
     if against == "bytes":
-        sent = contacts[[name for name in SENT if name in contacts]].sum(axis=1)
-        return sent.cumsum().to_numpy(np.float64)
+        return on_the_air(contacts).cumsum().to_numpy(np.float64)
     if against == "gradient_steps":
         return contacts["gradient_steps"].cumsum().to_numpy(np.float64)
     return contacts[against].to_numpy(np.float64)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from analysis.experiments import Table, interval
 from analysis.loading import Run, load_run
-from analysis.measures import SENT
+from analysis.measures import on_the_air
 from simulator.tables import read_table
 
 
@@ -122,7 +122,7 @@ def points_table(index: pd.DataFrame, parameters: Sequence[str]) -> Table:
         if not len(done):
             table.append([*named, "not run", "", "", "", "", seeds])
             continue
-        sent = done[[name for name in SENT if name in done]].sum(axis=1) / 1e6
+        sent = on_the_air(done) / 1e6
         accuracies = [_mean(100 * done[name]) for name in ("personal_test_acc_mean", "token_test_acc")]
         costs = [f"{column.mean():.4g}" for column in (done["visits"], done["sim_time_s"] / 3600, sent)]
         table.append([*named, *accuracies, *costs, seeds])

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.loading import Run
-from analysis.measures import AXES, PERSONAL, band, spent
+from analysis.measures import AXES, PERSONAL, SENT, band, spent
 from analysis.plots.style import BLUE, GREEN, MANY, MAP, axes_for, legend, picture, picture_of
 from analysis.plots.words import METRICS, is_number, label_of, named
 from analysis.studies import Study
@@ -25,7 +25,7 @@ SCALES = {
     "gradient_steps": (1.0, "gradient steps of all clients"),
 }
 COSTS = ("sim_time_s", "host_time_s", "visits", "bytes")
-COLUMNS = ("visit", "sim_time_s", "host_time_s", "bytes_down", "bytes_up", "gradient_steps")
+COLUMNS = ("visit", "sim_time_s", "host_time_s", *SENT, "gradient_steps")
 MODELS = {PERSONAL: ("personal models", GREEN), "token_test_acc": ("token", BLUE)}
 STYLES = ("-", "--", ":", "-.")
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.experiments import interval
-from analysis.measures import PERSONAL
+from analysis.measures import PERSONAL, on_the_air
 from analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
 from analysis.plots.words import METRICS, is_number, label_of, named
 from analysis.studies import Study
@@ -158,7 +158,7 @@ def _results(study: Study, metric: str) -> pd.Series[Any]:
     """A result of every run, in the unit in which it is shown."""
     index = study.index
     if metric == "bytes" and "bytes_down" in index:
-        column = index["bytes_down"] + index["bytes_up"]
+        column = on_the_air(index)
     elif metric in index and pd.api.types.is_numeric_dtype(index[metric]):
         column = index[metric]
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.measures import on_the_air
 from analysis.replay.page import page
 from analysis.studies import Study
 
@@ -65,7 +66,7 @@ def _derived(index: pd.DataFrame) -> dict[str, Any]:
     """Results that follow from others."""
     found = {}
     if {"bytes_down", "bytes_up"} <= set(index):
-        found["bytes"] = index["bytes_down"] + index["bytes_up"]
+        found["bytes"] = on_the_air(index)
     if {"active", "delivered"} <= set(index):
         found["delivered_share"] = index["delivered"] / index["active"].where(index["active"] > 0)
     return found

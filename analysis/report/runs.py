@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis.experiments import Table
 from analysis.loading import Run
+from analysis.measures import on_the_air
 from analysis.plots import (
     draw_ages,
     draw_convergence,
@@ -139,7 +140,7 @@ def _facts(run: Run) -> Table:
     """A line per fact; from the tables, so that it holds for runs without a summary too."""
     scenario, contacts = run.scenario, run.contacts
     learning, count = scenario["learning"], int(scenario["clients"]["count"])
-    sent = int(contacts["bytes_down"].sum() + contacts["bytes_up"].sum())
+    sent = int(on_the_air(contacts).sum())
     asked, through = int(contacts["active"].sum()), int(contacts["delivered"].sum())
     start = run.clients[run.clients["visit"] == 0]["test_acc"].mean()
     personal, vehicles = _last(contacts["personal_test_acc_mean"], start), contacts["vehicle"].nunique()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import load_run
+from analysis import load_run, load_study
 from simulator.cli import main
 from simulator.experiments import load_experiment, plan
 
@@ -42,10 +42,21 @@ def run_commands(text: str) -> None:
 
 def test_first_own_scenario(desk: Path) -> None:
     (desk / "valley.toml").write_text(block("toml", "lake"))
-    run_commands(block("sh", "valley.toml"))
+    run_commands(block("sh", "fedmule check valley.toml"))
     slow, fast = load_run("runs/valley"), load_run("runs/valley-2")
     assert slow.summary["sim_time_s"] == 3600
     assert (fast.scenario["vehicle"]["speed_mps"], fast.scenario["seed"]) == (12, 1)
+
+
+def test_first_own_study(desk: Path) -> None:
+    (desk / "valley.toml").write_text(block("toml", "lake"))
+    commands = block("sh", "fedmule study valley.toml")
+    assert "--seeds 3\n" in commands
+    run_commands(commands.replace("--seeds 3", "--seeds 1 --set stop.visits=3"))
+    study = load_study("studies/valley")
+    assert len(study.done) == 9
+    assert (desk / "studies" / "valley" / "figures" / "report.html").exists()
+    assert (desk / "studies" / "valley" / "replay.html").exists()
 
 
 def test_radios(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
