@@ -38,7 +38,7 @@ from simulator.scenario import Scenario
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
-    from conftest import SMALL
+    from small_scenario import SMALL
 
     folder, found = tmp_path_factory.mktemp("runs"), []
     for seed in range(3):
