@@ -80,14 +80,16 @@ def measure(name: str, overrides: tuple[str, ...] = ()) -> Result:
         log = RunLog(Path(folder), scenario, "cpu")
         watch = Stopwatch()
         world, learner = simulation.world, simulation.learner
-        watch.watch(log, "client_track vehicle_track contact clients graph close", "log")
+        watch.watch(log, "client_track vehicle_track contact meeting clients graph close", "log")
         watch.watch(simulation.ledger, "begin visit evaluate finish", "log")
-        watch.watch(learner.algorithm, "exchange update introduce", "learning")
+        watch.watch(learner.algorithm, "exchange introduce", "learning")
+        watch.watch(learner.carried, "update meeting meet", "learning")
         watch.watch(learner.evaluator, "look_again overview token_accuracy", "learning")
         watch.watch(world.places, "advance within known_within after_visit", "movement")
         watch.watch(world.places.trajectories, "positions path", "movement")
         watch.watch(world.driving, "way", "ways")
-        watch.watch(world.walk, "row anywhere", "graph")
+        for walk in world.walks:
+            watch.watch(walk, "next", "graph")
         watch.watch(world.graph, "neighbours logged", "graph")
         watch.watch(simulation, "_neighbourhood", "graph")
         watch.watch(simulation, "_exchange", "exchanges")
@@ -95,7 +97,8 @@ def measure(name: str, overrides: tuple[str, ...] = ()) -> Result:
         while not over.processed:
             simulation.env.step()
             events += 1
-        simulation.vehicle.rest()
+        for vehicle in simulation.vehicles:
+            vehicle.rest()
         world.places.trajectories.finish(simulation.env.now)
         log.close(simulation.ledger.finish(simulation.env.now))
         watch.change()
