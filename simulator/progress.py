@@ -170,6 +170,11 @@ def clock(seconds: float) -> str:
     return f"{hours}:{m:02d}:{s:02d}"
 
 
+def lasting(seconds: float) -> str:
+    """As `clock`, but short times to the tenth of a second."""
+    return clock(seconds) if seconds >= 60 else f"{seconds:.1f} s"
+
+
 def megabytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
@@ -203,7 +208,7 @@ def summary_text(summary: dict[str, Any], folder: str) -> str:
         f"({summary['host_time_s']:.1f} s here); {WHY.get(summary['stopped_by'], summary['stopped_by'])}",
         f"  learnt   personal models {summary['personal_test_acc_mean']:.1%} of test samples right, mean over "
         f"clients (at the start {summary['start_personal_test_acc_mean']:.1%}); token {token:.1%}",
-        f"  cost     {megabytes(sent)} on the air in {clock(summary['airtime_s'])}, driving "
+        f"  cost     {megabytes(sent)} on the air in {lasting(summary['airtime_s'])}, driving "
         f"{clock(summary['travel_s'])}, {summary['gradient_steps']} gradient steps",
         f"  reached  {summary['clients_reached']} of {summary['clients']} clients; {delivered:.1%} of "
         f"{summary['active']} exchanges got through"

@@ -18,7 +18,7 @@ from analysis.plots import (
 )
 from analysis.plots.convergence import has_constraint
 from analysis.report.content import Content, Item
-from simulator.progress import WHY, clock, megabytes
+from simulator.progress import WHY, clock, lasting, megabytes
 
 MOST_IN_THEORY = 400  # clients; beyond, minutes
 
@@ -155,7 +155,7 @@ def _facts(run: Run) -> Table:
         ["host time", f"{_last(contacts['host_time_s'], 0.0):.1f} s"],
         ["personal accuracy", f"{_percent(personal)}, {_percent(start)} at the start"],
         ["token accuracy", _percent(_last(contacts["token_test_acc"], float("nan")))],
-        ["on the air", f"{megabytes(sent)} in {clock(contacts['airtime_s'].sum())}"],
+        ["on the air", f"{megabytes(sent)} in {lasting(contacts['airtime_s'].sum())}"],
         ["exchanges", f"{through} of {asked} got through"],
         ["gradient steps", str(int(contacts["gradient_steps"].sum()))],
     ]
