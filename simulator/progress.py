@@ -185,7 +185,7 @@ WHY = {
     "total_bytes": "the bytes were used up",
     "nothing_sent": "nothing more was to be sent before the bytes were used up",
     "accuracy": "the accuracy asked for was reached",
-    "interrupted": "it was interrupted",
+    "interrupted": "it was interrupted (the same command with --resume goes on)",
     "diverged": "the models diverged (the loss is not a number any more): try a smaller learning.step_size or beta",
     "nobody_reached": "the vehicle could reach nobody any more",
 }
