@@ -33,10 +33,10 @@ class Killed(Exception):
 
 
 @pytest.fixture
-def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Scenario, int, int], Path]:
+def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
     """killed(scenario, kept, at): the folder of a run with a checkpoint of visit `kept` that died after visit `at`."""
 
-    def kill(scenario: Scenario, kept: int, at: int) -> Path:
+    def kill(scenario: Scenario, kept: int, at: int, resume: bool = False) -> Path:
         def after_visit(self: Any) -> None:
             visits = self._simulation.ledger.visits
             if visits == kept:
@@ -48,7 +48,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Scenari
         with monkeypatch.context() as patch:
             patch.setattr(Checkpoints, "after_visit", after_visit)
             with pytest.raises(Killed):
-                run_scenario(scenario, str(tmp_path / "killed"))
+                run_scenario(scenario, str(tmp_path / "killed"), resume=resume)
         return tmp_path / "killed"
 
     return kill
@@ -123,21 +123,9 @@ def test_nobody_learns_again_what_is_kept(
 
 def test_twice_killed(small: Small, tmp_path: Path, killed: Any) -> None:
     scenario = small()
-    alike(run(scenario, tmp_path / "whole"), resumed(scenario, _again(killed, scenario)))
-
-
-def _again(killed: Any, scenario: Scenario) -> Path:
-    """Killed after visit 8, resumed, and killed after visit 16."""
-    import simulator.run as runs
-
-    killed(scenario, 6, 8)
-    original = runs.run_scenario
-    try:
-        globals()["run_scenario"] = lambda s, out: original(s, out, resume=True)
-        folder: Path = killed(scenario, 12, 16)
-    finally:
-        globals()["run_scenario"] = original
-    return folder
+    killed(scenario, kept=6, at=8)
+    folder = killed(scenario, kept=12, at=16, resume=True)
+    alike(run(scenario, tmp_path / "whole"), resumed(scenario, folder))
 
 
 def test_an_interrupted_run_goes_on(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
