@@ -239,8 +239,8 @@ def _curves(folder: Path, summary: dict[str, Any], against: str) -> tuple[FloatA
     wanted = ["visit", "gradient_steps", "personal_test_acc_mean", "token_test_acc"]
     contacts = read_table(folder, "contacts").select(wanted).to_pandas()
     x = contacts["visit"] if against == "visits" else contacts["gradient_steps"].cumsum() / summary["clients"]
-    x, personal = (np.asarray(column, dtype=np.float64) for column in (x, contacts["personal_test_acc_mean"]))
-    start = summary["start_personal_test_acc_mean"]
-    looked = contacts["token_test_acc"].notna().to_numpy()
-    token = contacts["token_test_acc"].to_numpy()[looked]
-    return np.append(0.0, x), np.append(start, personal), np.append(0.0, x[looked]), np.append(start, token)
+    start, found = summary["start_personal_test_acc_mean"], []
+    for column in wanted[-2:]:
+        known = contacts[column].notna()
+        found += [np.append(0.0, x[known].to_numpy(np.float64)), np.append(start, contacts[column][known])]
+    return tuple(found)

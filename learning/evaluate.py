@@ -73,22 +73,29 @@ class Evaluator:
         rows = np.arange(data.first[-1])
         test = rows >= np.repeat(data.test_first, np.diff(data.first))
         self._test_rows = torch.from_numpy(rows[test]).to(data.labels.device)
-        self._stale: set[int] = set()  # clients whose training loss is out of date
+        self._changed: set[int] = set()  # clients whose accuracies are out of date
+        self._stale: set[int] = set()  # those whose training loss is
         self.smoothness: float | None = None  # L of the clients' losses, once a constraint asked for it
         self._smoothness_known = False
 
-    def look_again(self, clients: IntArray) -> None:
-        """Bring the accuracies of clients whose models changed up to date."""
-        models = self._algorithm.models
-        for score in (self.test, self.validation):
-            if score is not None and len(clients):
-                right = torch.stack([self._correct(models[client], score, client) for client in clients.tolist()])
-                for client, correct in zip(clients.tolist(), right.cpu().tolist(), strict=True):
-                    score.enter(client, correct)
+    def changed(self, clients: IntArray) -> None:
+        """The models or the data of these clients are others now."""
+        self._changed.update(clients.tolist())
         self._stale.update(clients.tolist())
 
+    def look_again(self) -> None:
+        """Bring the accuracies of clients that changed up to date."""
+        models, clients = self._algorithm.models, sorted(self._changed)
+        for score in (self.test, self.validation):
+            if score is not None and clients:
+                right = torch.stack([self._correct(models[client], score, client) for client in clients])
+                for client, correct in zip(clients, right.cpu().tolist(), strict=True):
+                    score.enter(client, correct)
+        self._changed.clear()
+
     def overview(self, progress: float) -> Overview:
-        """Look at all clients: the token's accuracy, the constraint, L_β and M_β."""
+        """Look at all clients: their accuracies, the token's, the constraint, L_β and M_β."""
+        self.look_again()
         algorithm = self._algorithm
         token_acc = self.token_accuracy()
         constraint = algorithm.constraint(progress)

@@ -208,10 +208,11 @@ def grid(row: Row, column: Column) -> list[Changes]:
 
 
 def tuning_points(experiment: Experiment, entry: Entry, seed: int) -> Iterator[tuple[Changes, Scenario]]:
-    """What tuning runs: the grid, with one seed of its own, and a validation part to choose by."""
+    """What tuning runs: the grid, with one seed of its own, and a validation part to choose by at the end."""
     for choice in grid(entry.row, entry.column):
-        changes = {**choice, "learning.validation_share": 0.2}
+        changes = {**choice, "learning.validation_share": 0.2, "learning.evaluate_contacts": False}
         scenario = scenario_of_entry(experiment, entry.row, entry.column, changes)
+        scenario = _with(scenario, "learning", evaluate_every=scenario.stop.visits or scenario.learning.evaluate_every)
         yield choice, scenario.model_copy(update={"seed": seed})
 
 

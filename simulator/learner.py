@@ -74,7 +74,8 @@ class Learner:
         """These clients go to other places for good: their data become like those there."""
         if self.placed is not None:
             self.placed.move(clients, places)
-            self.evaluator.look_again(clients)
+            self.evaluator.changed(clients)
+            self.evaluator.look_again()
 
 
 def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any], homes: Homes) -> Learner:

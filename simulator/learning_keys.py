@@ -246,4 +246,9 @@ class Learning(Part):
         "all", "who takes part in a contact: all in range, the visited client, or at most this many"
     )
     evaluate_every: Count = key(20, "visits between looks at all clients (token accuracy, L_β, violation)")
+    evaluate_contacts: bool = key(
+        True,
+        "judge models after every contact; false: only every `evaluate_every` visits, for large models, which take "
+        "longer to judge on all their test samples than to train for a visit",
+    )
     device: Literal["auto", "cpu", "cuda"] = key("auto", "where the numbers are: auto takes a GPU if there is one")

@@ -57,6 +57,7 @@ class Ledger:
         n = scenario.clients.count
         self._stop = scenario.stop
         self._evaluate_every = scenario.learning.evaluate_every
+        self._evaluate_contacts = scenario.learning.evaluate_contacts
         self._evaluator = learner.evaluator
         self._participations = learner.algorithm.participations
         self._log = NoLog()
@@ -201,7 +202,10 @@ class Ledger:
         self.airtime_s += outcome.airtime_s
         if self.rehearses:
             return
-        self._evaluator.look_again(delivered)
+        self._evaluator.changed(delivered)
+        due = self.visits % self._evaluate_every == 0
+        if self._evaluate_contacts or due:
+            self._evaluator.look_again()
         row = {
             "visit": self.visits,
             "client": client,
@@ -224,17 +228,15 @@ class Ledger:
             "bytes_up": charged * outcome.air_bytes_up,
             "bytes_between": self.bytes_between - self._between_reported,
             "gradient_steps": steps * len(delivered),
-            "personal_test_acc_mean": self.accuracy,
-            "personal_test_acc_weighted": self._evaluator.test.weighted,
         }
-        if self._evaluator.validation is not None:
-            row["personal_validation_acc_mean"] = self._evaluator.validation.mean
         if update:
             self._diverged = not math.isfinite(update.train_loss)
             row |= {name: getattr(update, name) for name in ("train_loss", "token_step_norm", "kappa")}
         last = self.over(self.now) and self.stopped_by != "interrupted"  # who was interrupted may go on
-        if self.visits % self._evaluate_every == 0 or last:
+        if due or last:
             row |= self.evaluate()
+        if due or last or self._evaluate_contacts:
+            row |= self._personal()
         self._between_reported = self.bytes_between
         self._log.contact(row)
         self._remember(row)
@@ -274,7 +276,7 @@ class Ledger:
         self.now = now
         self.over(now)
         if self._evaluated_at != self.visits:
-            self._remember(self.evaluate())
+            self._remember(self.evaluate() | self._personal())
         return {
             "name": self.scenario.name,
             "algorithm": self.scenario.learning.algorithm.kind,
@@ -301,12 +303,17 @@ class Ledger:
             "beta": settings_of(self.scenario.learning).beta if "lagrangian" in self._last else None,
             "smoothness": self._evaluator.smoothness,
             "start_personal_test_acc_mean": self.start_acc,
-            "personal_test_acc_mean": self.accuracy,
-            "personal_test_acc_weighted": self._evaluator.test.weighted,
+            **self._personal(),
             "late_token_test_acc": self._late_token_acc,
             "late_personal_test_acc": self._mean_accuracy(self._late),
             **{name: self._last.get(name) for name in LAST_VALUES},
         }
+
+    def _personal(self) -> dict[str, float]:
+        """How good the personal models are, as last looked at."""
+        test, validation = self._evaluator.test, self._evaluator.validation
+        found = {"personal_test_acc_mean": test.mean, "personal_test_acc_weighted": test.weighted}
+        return found if validation is None else found | {"personal_validation_acc_mean": validation.mean}
 
     def _mean_accuracy(self, clients: IntArray | None) -> float | None:
         return None if clients is None else float(self._evaluator.test.accuracy[clients].mean())

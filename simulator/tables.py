@@ -40,9 +40,9 @@ CONTACTS = pa.schema(
         ("bytes_up", WHOLE),
         ("bytes_between", WHOLE),  # by vehicles to each other since the last row
         ("gradient_steps", WHOLE),  # by all delivered clients together
-        ("personal_test_acc_mean", REAL),
+        ("personal_test_acc_mean", REAL),  # null between looks if learning.evaluate_contacts is false, and the next two
         ("personal_test_acc_weighted", REAL),
-        ("personal_validation_acc_mean", REAL),  # null where there is no validation part
+        ("personal_validation_acc_mean", REAL),  # null also where there is no validation part
         ("token_test_acc", REAL),  # this and what needs all clients: every learning.evaluate_every visits
         ("train_loss", REAL),
         ("violation_max", REAL),

@@ -156,8 +156,11 @@ def places_benchmark(clients: int, rounds: int) -> tuple[float, float]:
 def evaluation_benchmark(clients: int, rounds: int) -> tuple[float, float]:
     """The accuracies after a contact of 8 clients against looking at everyone again."""
     evaluator = Evaluator(algorithm(clients, MLR(60, 10)))
-    changed, everyone = np.arange(8), np.arange(clients)
-    return ratio(lambda: evaluator.look_again(changed), lambda: evaluator.look_again(everyone), rounds)
+
+    def after(changed: np.ndarray) -> Callable[[], None]:
+        return lambda: (evaluator.changed(changed), evaluator.look_again())
+
+    return ratio(after(np.arange(8)), after(np.arange(clients)), rounds)
 
 
 def main(rounds: int = 30) -> dict[str, float]:

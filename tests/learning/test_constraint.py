@@ -24,7 +24,8 @@ class Run:
         for contact in contacts:
             y, x, lam = (part.numpy().copy() for part in (algorithm.token, algorithm.models, algorithm.duals))
             algorithm.update(contact)
-            self.evaluator.look_again(contact.clients)
+            self.evaluator.changed(contact.clients)
+            self.evaluator.look_again()
             for i in contact.clients:
                 now = algorithm.models[i].numpy()
                 self.steps[i] = np.linalg.norm(now - x[i])

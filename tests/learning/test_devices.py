@@ -64,7 +64,8 @@ def test_updates_and_evaluation_mix_no_devices_and_give_the_same_bits(problem, k
         evaluator, seen = Evaluator(algorithm), []
         for clients, progress in VISITS:
             seen.append(algorithm.update(Contact(np.array(clients), 4, progress, clients[0], np.arange(4))))
-            evaluator.look_again(np.array(clients))
+            evaluator.changed(np.array(clients))
+            evaluator.look_again()
             seen.append(evaluator.overview(progress))
         return algorithm, seen
 

@@ -32,7 +32,8 @@ def test_accuracies_equal_a_look_at_everyone(problem, plain, contacts, kind, dou
     evaluator = Evaluator(algorithm)
     for step, contact in enumerate(contacts(7, 60)):
         algorithm.update(contact)
-        evaluator.look_again(contact.clients)
+        evaluator.changed(contact.clients)
+        evaluator.look_again()
         if step % 10 == 9:
             models = algorithm.models.double().numpy()
             each = np.array([plain.test_accuracy(models[i], small.data, i) for i in range(7)])
@@ -69,7 +70,8 @@ def test_token_accuracy(problem, plain, contacts, monkeypatch, kind, at_once):
     evaluator = Evaluator(algorithm)
     for contact in contacts(7, 10):
         algorithm.update(contact)
-        evaluator.look_again(contact.clients)
+        evaluator.changed(contact.clients)
+        evaluator.look_again()
         each = [plain.test_accuracy(algorithm.token.numpy(), small.data, i) for i in range(7)]
         assert evaluator.overview(contact.progress).token_test_acc.mean() == pytest.approx(np.mean(each))
 
@@ -78,7 +80,8 @@ def test_without_a_constraint_there_is_no_lagrangian(problem, contact):
     algorithm = problem().build("fedavg")
     evaluator = Evaluator(algorithm)
     algorithm.update(contact(1, 2))
-    evaluator.look_again(np.array([1, 2]))
+    evaluator.changed(np.array([1, 2]))
+    evaluator.look_again()
     overview = evaluator.overview(0.3)
     assert (overview.constraint, overview.lagrangian, overview.lyapunov) == (None, None, None)
 
@@ -99,7 +102,8 @@ def test_looking_again_looks_at_the_given_clients_only(problem, contact):
     evaluator = Evaluator(algorithm)
     algorithm.update(contact(2, 5))
     watched.asked.clear()
-    evaluator.look_again(np.array([2, 5]))
+    evaluator.changed(np.array([2, 5]))
+    evaluator.look_again()
     assert len(watched.asked) == 2
     for client, features in zip((2, 5), watched.asked, strict=True):
         rows = slice(small.data.test_first[client], small.data.first[client + 1])
@@ -113,7 +117,8 @@ def test_an_overview_looks_at_the_training_samples_of_changed_clients_only(probl
     evaluator = Evaluator(algorithm)
     for _ in range(2):
         algorithm.update(contact(2, 5))
-        evaluator.look_again(np.array([2, 5]))
+        evaluator.changed(np.array([2, 5]))
+        evaluator.look_again()
     watched.asked.clear()
     evaluator.overview(0.1)
     sizes = sorted(len(features) for features in watched.asked)
@@ -130,7 +135,8 @@ def test_training_losses_stay_right_between_overviews(problem, plain, contacts):
     evaluator = Evaluator(algorithm)
     for step, contact in enumerate(contacts(7, 30)):
         algorithm.update(contact)
-        evaluator.look_again(contact.clients)
+        evaluator.changed(contact.clients)
+        evaluator.look_again()
         if step % 7 == 0:
             losses = [plain.train_loss(algorithm.models[i].numpy(), small.data, i) for i in range(7)]
             assert evaluator.overview(contact.progress).lagrangian == pytest.approx(np.mean(losses), rel=1e-9)

@@ -11,7 +11,8 @@ def run(algorithm, contacts, watch=None):
     before = evaluator.test.mean, evaluator.overview(0.0)
     for contact in contacts:
         algorithm.update(contact)
-        evaluator.look_again(contact.clients)
+        evaluator.changed(contact.clients)
+        evaluator.look_again()
         if watch:
             watch(evaluator, contact)
     return before, (evaluator.test.mean, evaluator.overview(contacts[-1].progress))
