@@ -182,12 +182,16 @@ class Algorithm:
         """
         size, count = self.settings.batch_size, self.steps if count is None else count
         rows = self._draw(clients, self.participations[clients], count * size)
-        rows *= self.data.train_count[clients, None]
+        rows *= self._drawn_from(clients)[:, None]
         rows = rows.astype(np.int64)
         rows += self.data.first[clients, None]
         self.participations[clients] += 1
         rows = np.ascontiguousarray(rows.reshape(len(clients), count, size).swapaxes(0, 1))
         return torch.from_numpy(rows).to(self.device, non_blocking=True)
+
+    def _drawn_from(self, clients: IntArray) -> IntArray:
+        """How many of their samples batches are drawn from, the first ones: all for training."""
+        return self.data.train_count[clients]
 
     def _gradient(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B]."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -18,8 +19,9 @@ FloatArray = NDArray[np.float64]
 
 DECAY = 0.8  # of what the mule remembers of a client's neighbours, per visit to it
 FORGET = 1e-3  # counts below this are dropped, so that what is kept does not grow with the run
-MIXTURES = np.linspace(0.0, 1.0, 5)  # shares ρ of the neighbourhood that clients try out
-TRIALS = 2  # a client tries them at its first visits
+MIXTURES = np.array([0.0, 0.5, 1.0])  # shares ρ of the neighbourhood that clients try out
+TRIALS = (1, 3)  # a client tries them after so many visits
+HELD_OUT = 0.15  # of a client's samples until then: the token has seen the others
 
 
 class Neighbours:
@@ -64,7 +66,10 @@ class Neighbourhood(Slack):
         super().__init__(data, model, settings, start, draw)
         self.neighbours = Neighbours(data.clients)
         self.rho: float | Tensor = 0.0 if isinstance(settings.rho, str) else settings.rho
-        self._trials = np.full((data.clients, len(MIXTURES)), np.nan)  # each client's last losses of the mixtures
+        self._trials = np.full(
+            (data.clients, len(MIXTURES)), np.nan
+        )  # the mixtures' errors at each client's last trial
+        self._holding_out = settings.rho == "cv"
         self._spread: dict[int, Tensor] = {}  # each client's last (noise, distance) of c̄_i, per layer
         self._spreads = torch.zeros(2, len(layers(model)), dtype=torch.float64, device=self.device)  # their sum
 
@@ -73,23 +78,24 @@ class Neighbourhood(Slack):
         whole = super().exchange(clients, progress)
         if self.opened(progress) or self.settings.rho != "cv":
             return replace(whole, broadcast=False)
-        trying = self.participations[clients] < TRIALS
+        trying = np.isin(self.participations[clients], TRIALS)
         forward = self.model.flops(1) / 3  # a gradient is a pass forward and about two back
         return Exchange(
             bytes_down=whole.bytes_down * (1 + trying),
             bytes_up=whole.bytes_up + 4 * len(MIXTURES) * trying,
-            flops=whole.flops + trying * len(MIXTURES) * forward * self.data.train_count[clients],
+            flops=whole.flops + trying * len(MIXTURES) * forward * self._held_out(clients),
             broadcast=False,
         )
 
     def update(self, contact: Contact) -> Update:
         if contact.visited is not None:
             self.neighbours.visit(contact.visited, contact.near.tolist())
-        if not self.opened(contact.progress):
-            if self.settings.rho == "cv":
-                self._try(contact.clients)
-            elif self.settings.rho == "eb":
-                self._measure(contact.clients)
+        if self.opened(contact.progress):
+            self._holding_out = False
+        elif self.settings.rho == "cv":
+            self._try(contact.clients)
+        elif self.settings.rho == "eb":
+            self._measure(contact.clients)
         return super().update(contact)
 
     def introduce(self, client: int, near: IntArray) -> None:
@@ -125,23 +131,31 @@ class Neighbourhood(Slack):
     # --- how much the neighbourhood counts ------------------------------------------------------------------
 
     def _try(self, clients: IntArray) -> None:
-        """Clients at their first visits try mixtures made without them on their own data; one ρ is best for all."""
-        trying = clients[self.participations[clients] < TRIALS]
-        for client in trying.tolist():
+        """Clients try mixtures made without them on samples nobody learnt from; one ρ is chosen for all."""
+        trying = clients[np.isin(self.participations[clients], TRIALS)]
+        for client, held_out in zip(trying.tolist(), self._held_out(trying).tolist(), strict=True):
             near = self._mean_near(client, without=True)
-            if near is None:
+            if near is None or not held_out:
                 continue
             y = self._token_without(client)
-            first = int(self.data.first[client])
-            rows = slice(first, first + int(self.data.train_count[client]))
-            features, labels = self.data.features[rows], self.data.labels[rows]
+            end = int(self.data.first[client] + self.data.train_count[client])
+            features, labels = self.data.features[end - held_out : end], self.data.labels[end - held_out : end]
             self._trials[client] = [
-                float(torch.nn.functional.cross_entropy(self.model.scores(y + rho * (near - y), features), labels))
+                float((self.model.scores(y + rho * (near - y), features).argmax(dim=1) != labels).float().mean())
                 for rho in MIXTURES.tolist()
             ]
         if len(trying):
             tried = self._trials[~np.isnan(self._trials[:, 0])]
             self.rho = choose_rho(tried) if len(tried) else self.rho
+
+    def _held_out(self, clients: IntArray) -> IntArray:
+        """How many samples these clients keep for trials, their last for training; none of a single one."""
+        count = self.data.train_count[clients]
+        return np.where(count > 1, np.ceil(HELD_OUT * count), 0).astype(np.int64)
+
+    def _drawn_from(self, clients: IntArray) -> IntArray:
+        holding_out = self._holding_out & (self.participations[clients] < TRIALS[-1])
+        return super()._drawn_from(clients) - holding_out * self._held_out(clients)
 
     def _token_without(self, client: int) -> Tensor:
         """The mean of the contributions of all others seen."""
@@ -172,6 +186,15 @@ class Neighbourhood(Slack):
             self.rho = torch.cat([r.expand(size) for r, size in zip(rho, sizes, strict=True)])
 
 
-def choose_rho(losses: FloatArray) -> float:
-    """The mixture with the least mean loss over clients; losses [m,5] of MIXTURES."""
-    return float(MIXTURES[np.argmin(losses.mean(axis=0))])
+def choose_rho(errors: FloatArray) -> float:
+    """The largest share that is no worse than the best by more than a standard error; errors [m,3] of MIXTURES.
+
+    The larger the share, the more neighbourhoods grow apart, and the more each is then worth: trials, which take
+    contributions as they are, see too little in it.
+    """
+    best = int(np.argmin(errors.mean(axis=0)))
+    if len(errors) == 1:
+        return float(MIXTURES[best])
+    worse = errors - errors[:, best : best + 1]
+    allowed = worse.std(axis=0, ddof=1) / math.sqrt(len(errors))
+    return float(MIXTURES[np.flatnonzero(worse.mean(axis=0) <= allowed)[-1]])

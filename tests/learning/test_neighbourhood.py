@@ -246,12 +246,12 @@ def test_weight_of_an_exchange_with_trials(problem):
     small = problem()
     algorithm, slack = small.build("neighbourhood", open_at=0.5), small.build("slack", open_at=0.5)
     who, whole = np.array([1, 4, 6]), 4 * 18
-    for visits in range(4):
+    for visits in range(5):
         exchange, plainly = algorithm.exchange(who, 0.4), slack.exchange(who, 0.4)
-        trying = np.array([visits < 2, visits < 2, True])
+        trying = np.array([visits in (1, 3)] * 2 + [False])  # 6 is met for the first time
         assert exchange.bytes_down.tolist() == [whole * (2 if t else 1) for t in trying]
-        assert exchange.bytes_up.tolist() == [whole + (20 if t else 0) for t in trying]
-        more = trying * 5 * small.model.flops(1) / 3 * small.data.train_count[who]
+        assert exchange.bytes_up.tolist() == [whole + (12 if t else 0) for t in trying]
+        more = trying * 3 * small.model.flops(1) / 3 * np.ceil(0.15 * small.data.train_count[who])
         np.testing.assert_allclose(exchange.flops, plainly.flops + more, rtol=1e-12)
         assert not exchange.broadcast
         algorithm.update(meeting(1, who.tolist(), clients=[1, 4], progress=0.4))

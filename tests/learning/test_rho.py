@@ -1,5 +1,6 @@
 """How much the neighbourhood counts: ρ by trials (`cv`) and by the spread of contributions (`eb`)."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from meetings import Fixed, meeting
 
 from learning.algorithm import Settings
 from learning.data import ClientData
-from learning.neighbourhood import Neighbourhood
+from learning.neighbourhood import Neighbourhood, choose_rho
 
 STATE = ("models", "token", "duals", "contributions", "last_step_sq")
 
@@ -35,7 +36,7 @@ def test_clients_try_mixtures_they_had_no_part_in(problem, growing_mean):
     algorithm.model = watched = Watched(small.model)
     for clients in ([0, 1], [2, 3], [5]):
         algorithm.update(meeting(clients[0], clients))
-    for number in (1, 0):  # 1 for the second time: it is without its first contribution
+    for number in (1, 0):  # for the second time: it is without its first contribution
         watched.tried.clear()
         c, seen = algorithm.contributions.clone(), algorithm.seen.copy()
         algorithm.update(meeting(number, [2, 3], clients=[number]))
@@ -47,22 +48,74 @@ def test_clients_try_mixtures_they_had_no_part_in(problem, growing_mean):
         tried = [x for x, _ in watched.tried]
         torch.testing.assert_close(tried[0], c[torch.from_numpy(others)].mean(dim=0), rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(tried[-1], mean, rtol=1e-10, atol=1e-12)
-        torch.testing.assert_close(tried[2], (tried[0] + tried[-1]) / 2, rtol=1e-10, atol=1e-12)
-        assert {n for _, n in watched.tried} == {small.data.train_count[number]}  # on training data only
+        torch.testing.assert_close(tried[1], (tried[0] + tried[-1]) / 2, rtol=1e-10, atol=1e-12)
+        assert {n for _, n in watched.tried} == {math.ceil(0.15 * small.data.train_count[number])}
         assert len(near) >= 2
 
 
-def test_clients_try_at_their_first_two_visits_only(problem):
+def test_clients_try_at_their_second_and_fourth_visit_only(problem):
     small = problem()
     algorithm = small.build("neighbourhood", open_at=9.0)
     algorithm.model = watched = Watched(small.model)
     algorithm.update(meeting(3, [3]))
     asked = []
-    for _ in range(4):
+    for _ in range(6):
         watched.tried.clear()
         algorithm.update(meeting(3, [3, 4], clients=[4]))
         asked.append(len(watched.tried))
-    assert asked == [5, 5, 0, 0]
+    assert asked == [0, 3, 0, 3, 0, 0]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_trials_are_on_samples_nobody_has_learnt_from(problem, share):
+    """They come in after the last trial, or with the opening."""
+    small = problem()
+    algorithm = small.build("neighbourhood", open_at=1.0 if share == 0.0 else share, batch_size=50)
+    data, drawn, asked = small.data, [], []
+    algorithm.model = watched = Watched(small.model)
+    draw = algorithm._batches
+    algorithm._batches = lambda clients: drawn.append(draw(clients)) or drawn[-1]
+    algorithm.update(meeting(3, [3, 4]))
+    first, count = int(data.first[4]), int(data.train_count[4])
+    held_out = math.ceil(0.15 * count)
+    assert 0 < held_out < count
+    for visit in range(1, 6):
+        watched.tried.clear()
+        algorithm.update(meeting(3, [3, 4], clients=[4], progress=share * visit / 2))
+        seen = set((drawn[-1].numpy() - first).ravel())
+        asked.append(len(watched.tried))
+        whole = visit >= (3 if share == 0.0 else 2)
+        assert seen == set(range(count if whole else count - held_out)), visit
+    assert asked == ([3, 0, 3, 0, 0] if share == 0.0 else [3, 0, 0, 0, 0])
+
+
+def test_a_single_sample_is_not_held_out(problem):
+    small = problem()
+    counts = small.data.train_count.copy()
+    counts[4] = 1
+    algorithm = replace(small, data=replace(small.data, train_count=counts)).build("neighbourhood", open_at=9.0)
+    algorithm.model = watched = Watched(small.model)
+    for _ in range(5):
+        algorithm.update(meeting(3, [3, 4], clients=[4]))
+    assert not watched.tried
+    assert algorithm.participations[4] == 5
+
+
+def test_of_mixtures_that_do_as_well_the_largest_share_is_taken():
+    def choice(*columns):
+        return choose_rho(np.stack([np.asarray(column, dtype=float) for column in columns], axis=1))
+
+    some = np.random.default_rng(0).uniform(0.2, 0.4, 30)
+    noise = np.random.default_rng(1).normal(0, 0.1, 30)
+    noise -= noise.mean()
+    error = noise.std(ddof=1) / np.sqrt(30)  # of the mean
+    assert choice(some, some, some) == 1.0
+    assert choice(some, some + 0.1, some + 0.1) == 0.0
+    assert choice(some, some + noise + 0.9 * error, some + 0.1) == 0.5
+    assert choice(some, some + noise + 1.1 * error, some + 0.1) == 0.0
+    assert choice(some + 0.1, some, some + noise + 0.9 * error) == 1.0
+    assert choice(some + 0.1, some, some + noise + 1.1 * error) == 0.5
+    assert choice([0.3], [0.2], [0.4]) == 0.5
 
 
 def with_tasks(small, task, seed):
