@@ -1,6 +1,6 @@
 """Reading run folders and studies: tables, measures and pictures of what happened."""
 
-from analysis.loading import Run, load_run
-from analysis.studies import Study, load_study
+from fedmule.analysis.loading import Run, load_run
+from fedmule.analysis.studies import Study, load_study
 
 __all__ = ["Run", "Study", "load_run", "load_study"]

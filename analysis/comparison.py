@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.experiments import Table, interval
-from analysis.loading import load_run
-from analysis.measures import to_accuracy
+from fedmule.analysis.experiments import Table, interval
+from fedmule.analysis.loading import load_run
+from fedmule.analysis.measures import to_accuracy
 
 LEVEL = 0.05  # of significance, over all pairs together
 COSTS = {"visits": 1.0, "gradient_steps": 1.0, "sim_time_s": 3600.0, "bytes": 1e6}

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.measures import SENT
-from simulator.tables import read_table
+from fedmule.analysis.measures import SENT
+from fedmule.simulator.runs.tables import read_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

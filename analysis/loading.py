@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from simulator.tables import read_table
+from fedmule.simulator.runs.tables import read_table
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -8,15 +8,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.maps import draw_legs, draw_terrain
-from analysis.plots.style import BLUE, GREEN, ORANGE, legend, picture
-from mobility.contact_statistics import contact_times, degrees, inter_contact_times
-from mobility.contacts import Contacts
-from mobility.movement import Waypoints
-from mobility.traces import FloatArray, Trace, trace_of
+from fedmule.analysis.plots.maps import draw_legs, draw_terrain
+from fedmule.analysis.plots.style import BLUE, GREEN, ORANGE, legend, picture
+from fedmule.mobility.models.movement import Waypoints
+from fedmule.mobility.traces.contacts import Contacts
+from fedmule.mobility.traces.statistics import contact_times, degrees, inter_contact_times
+from fedmule.mobility.traces.trace import FloatArray, Trace, trace_of
 
 if TYPE_CHECKING:
-    from simulator.scenario import Scenario
+    from fedmule.simulator.scenario import Scenario
 
 
 def draw_trace(trace: Trace, title: str = "") -> Figure:
@@ -55,8 +55,8 @@ def draw_ways(trace: Trace, axes: Axes) -> None:
 
 def movement_of(scenario: Scenario, until_s: float, plugins: dict[str, Any] | None = None) -> Trace:
     """How the clients of a scenario move up to a time, without a vehicle or anything to learn."""
-    from simulator.streams import Streams
-    from simulator.world import build_world
+    from fedmule.simulator.streams import Streams
+    from fedmule.simulator.world import build_world
 
     trajectories = build_world(scenario, Streams(scenario.seed), plugins or {}).places.trajectories
     rows: list[Waypoints] = []

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from analysis.experiments import Table, interval
-from analysis.loading import Run, load_run
-from analysis.measures import on_the_air
-from simulator.tables import read_table
+from fedmule.analysis.experiments import Table, interval
+from fedmule.analysis.loading import Run, load_run
+from fedmule.analysis.measures import on_the_air
+from fedmule.simulator.runs.tables import read_table
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from learning.algorithm import Algorithm, Constraint, IntArray
+from fedmule.learning.algorithms.base import Algorithm, Constraint, IntArray
 
 FloatArray = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import heapq
 
 import numpy as np
 
-from mobility.contacts import FloatArray, IntArray, compiled
+from fedmule.mobility.traces.contacts import FloatArray, IntArray, compiled
 
 
 @compiled

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mobility.movement import FloatArray
-from mobility.road_network import RoadNetwork
-from mobility.terrain import Terrain
+from fedmule.mobility.models.movement import FloatArray
+from fedmule.mobility.road_network import RoadNetwork
+from fedmule.mobility.terrain import Terrain
 
 
 class Driving:

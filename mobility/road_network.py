@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import shapely
 
-from mobility.movement import FloatArray, IntArray, MovementError
-from mobility.terrain import Terrain
+from fedmule.mobility.models.movement import FloatArray, IntArray, MovementError
+from fedmule.mobility.terrain import Terrain
 
 ACCESSES = 500  # pieces of road to try where something stands before the nearest one
 JOIN_DIGITS = 3  # points that agree to the millimetre are one
@@ -81,7 +81,7 @@ class RoadNetwork:
 
     def routes(self, start: FloatArray, goal: FloatArray, part: int = 0) -> list[FloatArray]:
         """The shortest ways, each [k,2], between places on a part [m,2] and [m,2]."""
-        from mobility.astar import shortest  # compiled, so only where it is needed
+        from fedmule.mobility.astar import shortest  # compiled, so only where it is needed
 
         (start, a), (goal, b) = self.nearest(start, part), self.nearest(goal, part)
         routes = []

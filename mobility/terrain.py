@@ -10,8 +10,8 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from mobility.jamming import Jamming, JammingZone
-from mobility.routing import Router
+from fedmule.mobility.jamming import Jamming, JammingZone
+from fedmule.mobility.routing import Router
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mobility.movement import FloatArray, IntArray, Movement, Waypoints, somewhere
+from fedmule.mobility.models.movement import FloatArray, IntArray, Movement, Waypoints, somewhere
 
 
 class Trajectories:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from radio.link import Stretch
+from fedmule.radio.link import Stretch
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mobility.places import Places
-from mobility.terrain import Terrain
-from radio.link import Radio, linked
+from fedmule.mobility.positions import Places
+from fedmule.mobility.terrain import Terrain
+from fedmule.radio.link import Radio, linked
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

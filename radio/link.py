@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from mobility.terrain import Terrain
-from mobility.trajectory import Trajectories, Way, first_within, place_at, within_shares
+from fedmule.mobility.terrain import Terrain
+from fedmule.mobility.trajectory import Trajectories, Way, first_within, place_at, within_shares
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mobility.movement import Draw
-from radio.link import FloatArray
+from fedmule.mobility.models.movement import Draw
+from fedmule.radio.link import FloatArray
 
 LIGHT_MPS = 299_792_458.0
 FARTHEST_M = 1e9  # nothing is looked for beyond

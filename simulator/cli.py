@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from simulator.commands import check, compare, data, link, paper, replay, report, run, study, traces
+from fedmule.simulator.commands import check, compare, data, link, paper, replay, report, run, study, traces
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `fedmule`; returns the exit status: 0 fine, 1 failed, 2 bad input, 130 interrupted."""
-    from simulator.errors import UserError
+    from fedmule.simulator.errors import UserError
 
     arguments = _parser().parse_args(argv)
     try:

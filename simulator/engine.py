@@ -11,18 +11,18 @@ import simpy
 import torch
 from numpy.typing import NDArray
 
-from learning.algorithm import Contact, Exchange
-from radio.exchange import Load, Outcome, ideal_exchange, run_exchange
-from radio.link import delay_at_s, link_over_time, linked
-from simulator.learner import build_learner
-from simulator.ledger import Ledger, Visit
-from simulator.lessons import Journal, Lessons
-from simulator.meetings import Meeting, Meetings
-from simulator.runfolder import NoLog
-from simulator.scenario import Scenario
-from simulator.streams import Streams
-from simulator.vehicle import Vehicle
-from simulator.world import build_world
+from fedmule.learning.algorithms.base import Contact, Exchange
+from fedmule.radio.exchange import Load, Outcome, ideal_exchange, run_exchange
+from fedmule.radio.link import delay_at_s, link_over_time, linked
+from fedmule.simulator.build import build_learner
+from fedmule.simulator.ledger import Ledger, Visit
+from fedmule.simulator.lessons import Journal, Lessons
+from fedmule.simulator.meetings import Meeting, Meetings
+from fedmule.simulator.runs.folder import NoLog
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.streams import Streams
+from fedmule.simulator.vehicle import Vehicle
+from fedmule.simulator.world import build_world
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -9,15 +9,15 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mobility.terrain import Terrain
-from radio.graph import ContactGraph
-from radio.policy import Policy
-from radio.rounds import NearestUnvisited, OldestFirst
-from radio.tour import Tour
-from radio.walk import Rule, Walk
-from simulator.errors import Problem, ScenarioError
-from simulator.plugins import make
-from simulator.scenario import Scenario
+from fedmule.mobility.terrain import Terrain
+from fedmule.radio.graph import ContactGraph
+from fedmule.radio.walks.policy import Policy
+from fedmule.radio.walks.random import Rule, Walk
+from fedmule.radio.walks.rounds import NearestUnvisited, OldestFirst
+from fedmule.radio.walks.tour import Tour
+from fedmule.simulator.errors import Problem, ScenarioError
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.plugins import make
 
 
 def build_walks(scenario: Scenario, graph: ContactGraph, plugins: dict[str, Any]) -> tuple[Policy, ...]:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from learning.algorithm import Contact, Exchange, Update
-from radio.exchange import Outcome
-from simulator.learner import Learner, settings_of
-from simulator.meetings import Meeting
-from simulator.runfolder import NoLog
-from simulator.scenario import Scenario
+from fedmule.learning.algorithms.base import Contact, Exchange, Update
+from fedmule.radio.exchange import Outcome
+from fedmule.simulator.build import Learner, settings_of
+from fedmule.simulator.meetings import Meeting
+from fedmule.simulator.runs.folder import NoLog
+from fedmule.simulator.scenario import Scenario
 
 IntArray = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from learning.algorithm import Contact, Exchange, Update
-from simulator.learner import Learner
+from fedmule.learning.algorithms.base import Contact, Exchange, Update
+from fedmule.simulator.build import Learner
 
 IntArray = NDArray[np.int64]
 

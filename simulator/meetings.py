@@ -11,11 +11,11 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from learning.algorithm import Exchange
-from radio.exchange import Load, Outcome, run_exchange
-from radio.link import first_linked, link_between
-from simulator.vehicle import Vehicle
-from simulator.world import World
+from fedmule.learning.algorithms.base import Exchange
+from fedmule.radio.exchange import Load, Outcome, run_exchange
+from fedmule.radio.link import first_linked, link_between
+from fedmule.simulator.vehicle import Vehicle
+from fedmule.simulator.world import World
 
 
 @dataclass(frozen=True)

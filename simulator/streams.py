@@ -27,7 +27,7 @@ class Streams:
         key = np.uint64(self._key(name) & 0xFFFFFFFFFFFFFFFF)
 
         def draw(ids: IntArray, counters: IntArray, k: int) -> FloatArray:
-            from simulator.hashing import uniform  # compiled, so only where it is needed
+            from fedmule.simulator.hashing import uniform  # compiled, so only where it is needed
 
             return uniform(key, np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(counters, np.int64), k)
 

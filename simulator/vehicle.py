@@ -9,11 +9,11 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from mobility.trajectory import Way, first_within
-from radio.policy import Here
-from simulator.errors import Problem, ScenarioError
-from simulator.scenario import Vehicle as VehicleKeys
-from simulator.world import World
+from fedmule.mobility.trajectory import Way, first_within
+from fedmule.radio.walks.policy import Here
+from fedmule.simulator.errors import Problem, ScenarioError
+from fedmule.simulator.scenario import Vehicle as VehicleKeys
+from fedmule.simulator.world import World
 
 TOUCH = 1 - 1e-9  # stop a hair inside approach_m, so that rounding does not leave it outside
 

@@ -9,33 +9,33 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from mobility.driving import Driving
-from mobility.jamming import JammingZone
-from mobility.models import MOVEMENTS
-from mobility.movement import Movement, MovementError
-from mobility.places import Places
-from mobility.road_network import RoadNetwork, grid_lines
-from mobility.terrain import Obstacle, Surface, Terrain
-from mobility.traces import TraceError
-from mobility.trajectory import Trajectories
-from radio.acoustic import Acoustic
-from radio.ble import Ble
-from radio.disc import Disc
-from radio.graph import ContactGraph
-from radio.link import Radio
-from radio.lora import Lora
-from radio.policy import Policy
-from radio.propagation import Friis, LogDistance, Nakagami, Shadowing, ThreeLogDistance, TwoRay
-from radio.walk import Walk
-from radio.wifi_direct import WifiDirect
-from radio.zigbee import Zigbee
-from simulator.errors import Problem, ScenarioError
-from simulator.fleet import build_walks, vehicle_starts
-from simulator.learning_keys import SyntheticDataset
-from simulator.mobility_keys import RoadKeys, RoadsMobility
-from simulator.plugins import make
-from simulator.scenario import FriisPropagation, PhysicalRadio, Scenario, TwoRayPropagation
-from simulator.streams import Streams
+from fedmule.mobility.driving import Driving
+from fedmule.mobility.jamming import JammingZone
+from fedmule.mobility.models.movement import Movement, MovementError
+from fedmule.mobility.models.registry_gone import MOVEMENTS
+from fedmule.mobility.positions import Places
+from fedmule.mobility.road_network import RoadNetwork, grid_lines
+from fedmule.mobility.terrain import Obstacle, Surface, Terrain
+from fedmule.mobility.traces.trace import TraceError
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.radio.graph import ContactGraph
+from fedmule.radio.link import Radio
+from fedmule.radio.propagation import Friis, LogDistance, Nakagami, Shadowing, ThreeLogDistance, TwoRay
+from fedmule.radio.radios.acoustic import Acoustic
+from fedmule.radio.radios.ble import Ble
+from fedmule.radio.radios.disc import Disc
+from fedmule.radio.radios.lora import Lora
+from fedmule.radio.radios.wifi_direct import WifiDirect
+from fedmule.radio.radios.zigbee import Zigbee
+from fedmule.radio.walks.policy import Policy
+from fedmule.radio.walks.random import Walk
+from fedmule.simulator.errors import Problem, ScenarioError
+from fedmule.simulator.fleet import build_walks, vehicle_starts
+from fedmule.simulator.scenario import FriisPropagation, PhysicalRadio, Scenario, TwoRayPropagation
+from fedmule.simulator.scenario.learning import SyntheticDataset
+from fedmule.simulator.scenario.mobility import RoadKeys, RoadsMobility
+from fedmule.simulator.scenario.plugins import make
+from fedmule.simulator.streams import Streams
 
 RADIOS = {
     "disc": Disc,

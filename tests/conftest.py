@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from small_scenario import SMALL, merged
 
-from simulator.scenario import Scenario
+from fedmule.simulator.scenario import Scenario
 
 # Property tests try the same examples every time: a failure can be repeated, and a change is what caused it.
 hypothesis.settings.register_profile("repeat", derandomize=True, deadline=None)

@@ -3,13 +3,13 @@
 They return a matplotlib Figure, which a notebook shows and `savefig` writes.
 """
 
-from analysis.plots.convergence import draw_convergence
-from analysis.plots.curves import draw_accuracy, draw_costs, draw_curves
-from analysis.plots.maps import draw_graph, draw_map
-from analysis.plots.runs import draw_run
-from analysis.plots.studies import draw_comparison, draw_effect, draw_heat
-from analysis.plots.theory import draw_theory
-from analysis.plots.visits import draw_ages, draw_visits
+from fedmule.analysis.plots.convergence import draw_convergence
+from fedmule.analysis.plots.curves import draw_accuracy, draw_costs, draw_curves
+from fedmule.analysis.plots.maps import draw_graph, draw_map
+from fedmule.analysis.plots.runs import draw_run
+from fedmule.analysis.plots.studies import draw_comparison, draw_effect, draw_heat
+from fedmule.analysis.plots.theory import draw_theory
+from fedmule.analysis.plots.visits import draw_ages, draw_visits
 
 __all__ = [
     "draw_accuracy",

@@ -7,8 +7,8 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.loading import Run
-from analysis.plots.style import BLUE, GREEN, ORANGE, legend, picture
+from fedmule.analysis.loading import Run
+from fedmule.analysis.plots.style import BLUE, GREEN, ORANGE, legend, picture
 
 # Panel by panel: what the axis says, and columns of the contacts with their names.
 PANELS: dict[str, dict[str, str]] = {

@@ -11,11 +11,11 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.loading import Run
-from analysis.measures import AXES, PERSONAL, SENT, band, spent
-from analysis.plots.style import BLUE, GREEN, MANY, MAP, axes_for, legend, picture, picture_of
-from analysis.plots.words import METRICS, is_number, label_of, named
-from analysis.studies import Study
+from fedmule.analysis.loading import Run
+from fedmule.analysis.measures import AXES, PERSONAL, SENT, band, spent
+from fedmule.analysis.plots.style import BLUE, GREEN, MANY, MAP, axes_for, legend, picture, picture_of
+from fedmule.analysis.plots.words import METRICS, is_number, label_of, named
+from fedmule.analysis.studies import Study
 
 SCALES = {
     "sim_time_s": (3600.0, "simulated time (h)"),

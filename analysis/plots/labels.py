@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from analysis.plots.style import BLUE, client_axis, picture
+from fedmule.analysis.plots.style import BLUE, client_axis, picture
 
 
 def draw_labels(counts: NDArray[np.int64], title: str) -> Figure:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from analysis.plots.style import BLUE, GREEN, GREY, ORANGE, picture
-from radio.link import Budget
+from fedmule.analysis.plots.style import BLUE, GREEN, GREY, ORANGE, picture
+from fedmule.radio.link import Budget
 
 
 def draw_link(budget: Budget, title: str, level: str = "dBm") -> Figure:

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from analysis.loading import Run
-from analysis.plots.style import BLUE, GREEN, GREY, MANY, ORANGE, PINK, axes_for, legend, picture_of
-from mobility.traces import FloatArray, Trace, places_at, trace_of
+from fedmule.analysis.loading import Run
+from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, ORANGE, PINK, axes_for, legend, picture_of
+from fedmule.mobility.traces.trace import FloatArray, Trace, places_at, trace_of
 
 MOST_LEGS = 40_000  # to draw
 WAYS = tuple(colour for colour in MANY if colour not in (GREEN, ORANGE))  # of vehicles; not those of clients, contacts

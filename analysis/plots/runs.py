@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from analysis.loading import Run
-from analysis.plots.curves import draw_accuracy
-from analysis.plots.maps import draw_map
-from analysis.plots.style import picture
+from fedmule.analysis.loading import Run
+from fedmule.analysis.plots.curves import draw_accuracy
+from fedmule.analysis.plots.maps import draw_map
+from fedmule.analysis.plots.style import picture
 
 
 def draw_run(run: Run) -> Figure:

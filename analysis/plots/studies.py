@@ -12,11 +12,11 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.experiments import interval
-from analysis.measures import PERSONAL, on_the_air
-from analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
-from analysis.plots.words import METRICS, is_number, label_of, named
-from analysis.studies import Study
+from fedmule.analysis.experiments import interval
+from fedmule.analysis.measures import PERSONAL, on_the_air
+from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
+from fedmule.analysis.plots.words import METRICS, is_number, label_of, named
+from fedmule.analysis.studies import Study
 
 Where = dict[str, Any]
 

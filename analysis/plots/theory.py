@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.loading import Run
-from analysis.plots.style import BLUE, GREEN, GREY, ORANGE, client_axis, legend, picture
-from analysis.plots.words import plain
+from fedmule.analysis.loading import Run
+from fedmule.analysis.plots.style import BLUE, GREEN, GREY, ORANGE, client_axis, legend, picture
+from fedmule.analysis.plots.words import plain
 
 if TYPE_CHECKING:
-    from analysis.theory import Theory
+    from fedmule.analysis.theory import Theory
 
 LEAST = 1e-16  # distances below are rounding
 
@@ -21,7 +21,7 @@ LEAST = 1e-16  # distances below are rounding
 def draw_theory(what: Run | Theory) -> Figure:
     """Second modulus over snapshots, Φ against its limit, visits against π, ages; the last two alone without P(k)."""
     if isinstance(what, Run):
-        from analysis.theory import theory
+        from fedmule.analysis.theory import theory
 
         found = theory(what)
     else:

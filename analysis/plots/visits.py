@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.loading import Run
-from analysis.plots.style import GREY, MANY, MAP, ORANGE, axes_for, client_axis, legend, picture_of
-from mobility.traces import FloatArray, IntArray
+from fedmule.analysis.loading import Run
+from fedmule.analysis.plots.style import GREY, MANY, MAP, ORANGE, axes_for, client_axis, legend, picture_of
+from fedmule.mobility.traces.trace import FloatArray, IntArray
 
 MOST_BARS = 200
 MOST_ROWS, COLUMNS = 1000, 400  # of the picture of ages

@@ -1,6 +1,6 @@
 """Pages to look at: a run replayed on its map, and a study as a table and heat maps. One file each, no network."""
 
-from analysis.replay.run_page import NoTrackError, run_page
-from analysis.replay.study_page import study_page
+from fedmule.analysis.replay.run_page import NoTrackError, run_page
+from fedmule.analysis.replay.study_page import study_page
 
 __all__ = ["NoTrackError", "run_page", "study_page"]

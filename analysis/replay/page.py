@@ -44,4 +44,4 @@ def _hash(text: str) -> str:
 
 
 def _file(name: str) -> str:
-    return resources.files("analysis.replay").joinpath("parts", name).read_text(encoding="utf-8")
+    return resources.files("fedmule.analysis.replay").joinpath("parts", name).read_text(encoding="utf-8")

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.loading import Run
-from analysis.replay.arrays import Arrays
-from analysis.replay.ground import ground_of
-from analysis.replay.page import page
-from analysis.replay.tracks import Frame, add_tracks, frame_of, tracks_of
+from fedmule.analysis.loading import Run
+from fedmule.analysis.replay.arrays import Arrays
+from fedmule.analysis.replay.ground import ground_of
+from fedmule.analysis.replay.page import page
+from fedmule.analysis.replay.tracks import Frame, add_tracks, frame_of, tracks_of
 
 STYLES = ("base.css", "run.css")
 SCRIPTS = (

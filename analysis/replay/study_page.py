@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.measures import on_the_air
-from analysis.replay.page import page
-from analysis.studies import Study
+from fedmule.analysis.measures import on_the_air
+from fedmule.analysis.replay.page import page
+from fedmule.analysis.studies import Study
 
 STYLES = ("base.css", "study.css")
 SCRIPTS = ("text.js", "colours.js", "theme.js", "points.js", "table.js", "heat.js", "study.js")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from analysis.replay.arrays import Arrays, deflated, packed
+from fedmule.analysis.replay.arrays import Arrays, deflated, packed
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]

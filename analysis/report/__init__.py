@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from analysis.loading import Run, load_run
-from analysis.plots.style import save
-from analysis.report.content import Content
-from analysis.report.pages import as_html, as_md
-from analysis.report.runs import run_content
-from analysis.report.studies import study_content
-from analysis.studies import load_study
-from simulator.errors import UserError
-from simulator.runfolder import write_text
+from fedmule.analysis.loading import Run, load_run
+from fedmule.analysis.plots.style import save
+from fedmule.analysis.report.content import Content
+from fedmule.analysis.report.pages import as_html, as_md
+from fedmule.analysis.report.runs import run_content
+from fedmule.analysis.report.studies import study_content
+from fedmule.analysis.studies import load_study
+from fedmule.simulator.errors import UserError
+from fedmule.simulator.runs.folder import write_text
 
 FORMATS = ("png", "pdf", "svg")
 

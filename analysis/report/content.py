@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from matplotlib.figure import Figure
 
-from analysis.experiments import Table
+from fedmule.analysis.experiments import Table
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from analysis.experiments import Table
-from analysis.loading import Run
-from analysis.measures import on_the_air
-from analysis.plots import (
+from fedmule.analysis.experiments import Table
+from fedmule.analysis.loading import Run
+from fedmule.analysis.measures import on_the_air
+from fedmule.analysis.plots import (
     draw_ages,
     draw_convergence,
     draw_costs,
@@ -16,9 +16,9 @@ from analysis.plots import (
     draw_theory,
     draw_visits,
 )
-from analysis.plots.convergence import has_constraint
-from analysis.report.content import Content, Item
-from simulator.progress import WHY, clock, lasting, megabytes
+from fedmule.analysis.plots.convergence import has_constraint
+from fedmule.analysis.report.content import Content, Item
+from fedmule.simulator.runs.progress import WHY, clock, lasting, megabytes
 
 MOST_IN_THEORY = 400  # clients; beyond, minutes
 

@@ -10,14 +10,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.measures import PERSONAL
-from analysis.plots import draw_comparison, draw_costs, draw_curves, draw_effect, draw_heat
-from analysis.plots.curves import COSTS, SCALES
-from analysis.plots.studies import draw_panels, heat_limits
-from analysis.plots.style import picture
-from analysis.plots.words import METRICS
-from analysis.report.content import Content, Item
-from analysis.studies import Study, points_table
+from fedmule.analysis.measures import PERSONAL
+from fedmule.analysis.plots import draw_comparison, draw_costs, draw_curves, draw_effect, draw_heat
+from fedmule.analysis.plots.curves import COSTS, SCALES
+from fedmule.analysis.plots.studies import draw_panels, heat_limits
+from fedmule.analysis.plots.style import picture
+from fedmule.analysis.plots.words import METRICS
+from fedmule.analysis.report.content import Content, Item
+from fedmule.analysis.studies import Study, points_table
 
 RESULTS = (PERSONAL, "token_test_acc", "sim_time_s", "bytes")
 MOST_PANELS = 12

@@ -1,8 +1,8 @@
 """The theory of the walk, from transition matrices or for a run: docs/theory.md explains every quantity."""
 
-from analysis.theory.bounds import Communication, communication, least_beta, spectral_limit
-from analysis.theory.chain import Chain, Class, contraction
-from analysis.theory.mixing import (
+from fedmule.analysis.theory.bounds import Communication, communication, least_beta, spectral_limit
+from fedmule.analysis.theory.chain import Chain, Class, contraction
+from fedmule.analysis.theory.mixing import (
     Products,
     lemma_bound,
     mixing_time,
@@ -11,9 +11,9 @@ from analysis.theory.mixing import (
     variation_time,
     weighted_bound,
 )
-from analysis.theory.report import as_text
-from analysis.theory.runs import Theory, theory
-from analysis.theory.walks import Estimate, Law, cover_time, hitting_times, matthews
+from fedmule.analysis.theory.report import as_text
+from fedmule.analysis.theory.runs import Theory, theory
+from fedmule.analysis.theory.walks import Estimate, Law, cover_time, hitting_times, matthews
 
 __all__ = [
     "Chain",

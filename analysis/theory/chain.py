@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from analysis.theory.linear import DENSE, eigenvalues, norm, solve, symmetric_eigenvalues
+from fedmule.analysis.theory.linear import DENSE, eigenvalues, norm, solve, symmetric_eigenvalues
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.theory.chain import Chain, FloatArray, IntArray
-from analysis.theory.walks import Law
+from fedmule.analysis.theory.chain import Chain, FloatArray, IntArray
+from fedmule.analysis.theory.walks import Law
 
 LONGEST = 60  # squarings of P before a mixing time counts as infinite
 

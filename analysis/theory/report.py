@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pandas as pd
 
-from analysis.experiments import as_markdown
-from analysis.theory.bounds import least_beta
-from analysis.theory.linear import DENSE
-from analysis.theory.runs import Theory
-from analysis.theory.whole import Whole
+from fedmule.analysis.experiments import as_markdown
+from fedmule.analysis.theory.bounds import least_beta
+from fedmule.analysis.theory.linear import DENSE
+from fedmule.analysis.theory.runs import Theory
+from fedmule.analysis.theory.whole import Whole
 
 # Columns of the snapshots: what they are called, and what to know.
 NOTES = {

@@ -8,13 +8,13 @@ from typing import cast, get_args
 import numpy as np
 import pandas as pd
 
-from analysis.loading import Run
-from analysis.theory.chain import IntArray
-from analysis.theory.linear import DENSE
-from analysis.theory.snapshots import graph_table, read_snapshots, snapshot_table
-from analysis.theory.whole import Whole, whole
-from radio.walk import Rule
-from simulator.streams import Streams
+from fedmule.analysis.loading import Run
+from fedmule.analysis.theory.chain import IntArray
+from fedmule.analysis.theory.linear import DENSE
+from fedmule.analysis.theory.snapshots import graph_table, read_snapshots, snapshot_table
+from fedmule.analysis.theory.whole import Whole, whole
+from fedmule.radio.walks.random import Rule
+from fedmule.simulator.streams import Streams
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from analysis.loading import Run
-from analysis.theory.bounds import spectral_limit
-from analysis.theory.chain import Chain, FloatArray, IntArray
-from analysis.theory.linear import DENSE
-from analysis.theory.mixing import mixing_time, paper_bound, variation_time, weighted_bound
-from analysis.theory.walks import Law
-from radio.walk import Rule, transition_matrix
+from fedmule.analysis.loading import Run
+from fedmule.analysis.theory.bounds import spectral_limit
+from fedmule.analysis.theory.chain import Chain, FloatArray, IntArray
+from fedmule.analysis.theory.linear import DENSE
+from fedmule.analysis.theory.mixing import mixing_time, paper_bound, variation_time, weighted_bound
+from fedmule.analysis.theory.walks import Law
+from fedmule.radio.walks.random import Rule, transition_matrix
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from analysis.theory.chain import Chain, FloatArray, IntArray
+from fedmule.analysis.theory.chain import Chain, FloatArray, IntArray
 
 LONGEST = 200_000  # moves of a walk that looks for everyone
 

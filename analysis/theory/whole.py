@@ -10,12 +10,12 @@ from functools import reduce
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from analysis.theory.bounds import Communication, communication
-from analysis.theory.chain import FloatArray, IntArray, contraction
-from analysis.theory.linear import DENSE
-from analysis.theory.mixing import Products, lemma_bound, products
-from analysis.theory.snapshots import Snapshot
-from analysis.theory.walks import Estimate, cover_time, draw_walks, matthews, visit_counts
+from fedmule.analysis.theory.bounds import Communication, communication
+from fedmule.analysis.theory.chain import FloatArray, IntArray, contraction
+from fedmule.analysis.theory.linear import DENSE
+from fedmule.analysis.theory.mixing import Products, lemma_bound, products
+from fedmule.analysis.theory.snapshots import Snapshot
+from fedmule.analysis.theory.walks import Estimate, cover_time, draw_walks, matthews, visit_counts
 
 WALKS = 999  # simulated, for what is to be expected by chance
 COVERS = 200  # walks until everyone was visited

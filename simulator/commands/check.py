@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from simulator.commands import arguments
+from fedmule.simulator.commands import arguments
 
 
 def add(commands: Any) -> None:
@@ -19,19 +19,19 @@ def add(commands: Any) -> None:
 
 
 def _check(given: Any) -> int:
-    from simulator.errors import UserError
+    from fedmule.simulator.errors import UserError
 
     if given.explain:
-        from simulator.explain import explain
+        from fedmule.simulator.scenario.explain import explain
 
         sys.stdout.write(explain())
         return 0
     if not given.scenario:
         raise UserError("fedmule check: name at least one SCENARIO, or --explain")
-    from simulator.fleet import vehicle_starts
-    from simulator.load import load_scenario, own_classes
-    from simulator.plugins import load_plugins, plugin_folders
-    from simulator.world import build_terrain
+    from fedmule.simulator.fleet import vehicle_starts
+    from fedmule.simulator.scenario.load import load_scenario, own_classes
+    from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
+    from fedmule.simulator.world import build_terrain
 
     status = 0
     for name in given.scenario:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from simulator.commands import arguments
-from simulator.commands.failures import tell_failures
+from fedmule.simulator.commands import arguments
+from fedmule.simulator.commands.failures import tell_failures
 
 
 def add(commands: Any) -> None:
@@ -36,11 +36,11 @@ def add(commands: Any) -> None:
 def _compare(given: Any) -> int:
     from pathlib import Path
 
-    from analysis.comparison import Contender, compare_table, usual_target
-    from analysis.experiments import as_text
-    from simulator.comparing import comparison
-    from simulator.load import find_scenario, parse_override
-    from simulator.studies import carry_out
+    from fedmule.analysis.comparison import Contender, compare_table, usual_target
+    from fedmule.analysis.experiments import as_text
+    from fedmule.simulator.scenario.load import find_scenario, parse_override
+    from fedmule.simulator.studies.compare import comparison
+    from fedmule.simulator.studies.index import carry_out
 
     out = Path(given.out or f"studies/{find_scenario(given.scenario).stem}-algorithms")
     changes = dict(parse_override(option) for option in given.overrides)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from simulator.commands import arguments
+from fedmule.simulator.commands import arguments
 
 
 def add(commands: Any) -> None:
@@ -33,10 +33,10 @@ def add(commands: Any) -> None:
 def _data(given: Any) -> int:
     from pathlib import Path
 
-    from learning.errors import DataError
-    from learning.image_sets import IMAGE_SETS, fetch, take_from
-    from simulator.errors import UserError
-    from simulator.progress import Downloads
+    from fedmule.learning.data.image_sets import IMAGE_SETS, fetch, take_from
+    from fedmule.learning.errors import DataError
+    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.runs.progress import Downloads
 
     if given.partition:
         return _draw_partition(given)
@@ -55,10 +55,10 @@ def _data(given: Any) -> int:
 
 
 def _draw_partition(given: Any) -> int:
-    from analysis.plots.labels import draw_labels
-    from simulator.learner import build_data, label_counts
-    from simulator.load import scenario_of
-    from simulator.streams import Streams
+    from fedmule.analysis.plots.labels import draw_labels
+    from fedmule.simulator.build import build_data, label_counts
+    from fedmule.simulator.scenario.load import scenario_of
+    from fedmule.simulator.streams import Streams
 
     keys = [f"learning.dataset={given.name}", f"learning.partition={given.partition}"]
     mobility = ["clients.mobility=static", f"clients.count={given.clients}"]

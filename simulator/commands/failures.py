@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simulator.batch import Failure
+    from fedmule.simulator.studies.batch import Failure
 
 
 def tell_failures(failures: Sequence[Failure]) -> int:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from simulator.commands import arguments
+from fedmule.simulator.commands import arguments
+
+if TYPE_CHECKING:
+    from fedmule.radio.link import Radio
 
 
 def add(commands: Any) -> None:
@@ -33,10 +37,10 @@ def _link(given: Any) -> int:
 
     import numpy as np
 
-    from analysis.experiments import as_text
-    from simulator.link_budget import as_lines, radio_of, usual_distances, write_csv
+    from fedmule.analysis.experiments import as_text
+    from fedmule.radio.budget import as_lines, usual_distances, write_csv
 
-    radio = radio_of(given.kind, given.overrides)
+    radio = _radio_of(given.kind, given.overrides)
     budget = radio.budget(np.array(given.distances or usual_distances(radio)))
     delay_s = float(radio.delay_s(np.array([radio.range_m]))[0])
     sys.stdout.write(
@@ -48,7 +52,7 @@ def _link(given: Any) -> int:
         sys.stdout.write(f"written to {given.out}\n")
     picture = given.plot or (given.out and str(Path(given.out).with_suffix(".png")))
     if picture:
-        from analysis.plots.link import draw_link
+        from fedmule.analysis.plots.link import draw_link
 
         near = min([d for d in budget.distance_m if d > 0], default=1.0)
         far = max(radio.range_m, budget.distance_m.max(), 2 * near)
@@ -56,3 +60,17 @@ def _link(given: Any) -> int:
         draw_link(fine, f"{given.kind}, {radio.range_m:.4g} m", radio.level).savefig(picture, dpi=120)
         sys.stdout.write(f"drawn in {picture}\n")
     return 0
+
+
+def _radio_of(kind: str, overrides: Sequence[str]) -> Radio:
+    """The radio of that kind, with keys of its table set as KEY=VALUE."""
+    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.scenario.load import scenario_of
+    from fedmule.simulator.scenario.plugins import load_plugins
+    from fedmule.simulator.streams import Streams
+    from fedmule.simulator.world import RADIOS, build_radio
+
+    if kind not in RADIOS:
+        raise UserError(f"fedmule link {kind}: no such radio; must be one of {', '.join(RADIOS)}")
+    scenario = scenario_of({"radio": {"kind": kind}}, [f"radio.{o}" for o in overrides], f"fedmule link {kind}")
+    return build_radio(scenario, Streams(scenario.seed), load_plugins(scenario, allowed=False))

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from simulator.commands import arguments
-from simulator.commands.failures import tell_failures
+from fedmule.simulator.commands import arguments
+from fedmule.simulator.commands.failures import tell_failures
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator.batch import Failure
-    from simulator.experiments import Entry, Experiment, Tried
+    from fedmule.simulator.studies.batch import Failure
+    from fedmule.simulator.studies.experiment import Entry, Experiment, Tried
 
 
 def add(commands: Any) -> None:
@@ -44,10 +44,10 @@ def add(commands: Any) -> None:
 def _paper(given: Any) -> int:
     from pathlib import Path
 
-    from simulator.batch import run_batch
-    from simulator.engines import engine_for
-    from simulator.errors import UserError
-    from simulator.experiments import load_experiment, plan, read_tuned, tune
+    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.studies.batch import run_batch
+    from fedmule.simulator.studies.experiment import load_experiment, plan, read_tuned, tune
+    from fedmule.simulator.studies.workers import engine_for
 
     *words, name = given.name
     if words not in ([], ["tune"]):
@@ -70,8 +70,8 @@ def _paper(given: Any) -> int:
 
 def _tell_tried(tried: Sequence[Tried], out: Path) -> None:
     """Print what tuning tried and chose."""
-    from analysis.experiments import as_text
-    from simulator.experiments import describe
+    from fedmule.analysis.experiments import as_text
+    from fedmule.simulator.studies.experiment import describe
 
     table = [["row", "column", "tried", "validation accuracy, %", ""]]
     for point in tried:
@@ -83,10 +83,18 @@ def _tell_tried(tried: Sequence[Tried], out: Path) -> None:
 
 def _write_report(experiment: Experiment, entries: Sequence[Entry], asked: Sequence[Entry], out: Path) -> None:
     """Print the tables of what was asked for; write those of everything, with figures, into the folder."""
-    from analysis.experiments import Cell, accuracy_table, agreement_table, as_text, cost_table, draw_curves, report
-    from simulator.batch import run_folder
-    from simulator.experiments import describe
-    from simulator.runfolder import is_done, write_text
+    from fedmule.analysis.experiments import (
+        Cell,
+        accuracy_table,
+        agreement_table,
+        as_text,
+        cost_table,
+        draw_curves,
+        report,
+    )
+    from fedmule.simulator.runs.folder import is_done, write_text
+    from fedmule.simulator.studies.batch import run_folder
+    from fedmule.simulator.studies.experiment import describe
 
     def cell(entry: Entry) -> Cell:
         folders = [run_folder(out / "runs", scenario) for scenario in entry.scenarios]

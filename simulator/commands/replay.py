@@ -30,8 +30,8 @@ def add(commands: Any) -> None:
 def _replay(given: Any) -> int:
     from pathlib import Path
 
-    from simulator.errors import UserError
-    from simulator.runfolder import write_text
+    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.runs.folder import write_text
 
     folder = Path(given.folder)
     is_run, is_study = (folder / "manifest.json").is_file(), (folder / "index.parquet").is_file()
@@ -52,9 +52,9 @@ def _replay(given: Any) -> int:
 
 
 def _run_page(folder: Path) -> str:
-    from analysis import load_run
-    from analysis.replay import NoTrackError, run_page
-    from simulator.errors import UserError
+    from fedmule.analysis import load_run
+    from fedmule.analysis.replay import NoTrackError, run_page
+    from fedmule.simulator.errors import UserError
 
     try:
         return run_page(load_run(folder))
@@ -67,8 +67,8 @@ def _study_page(folder: Path, file: Path, write_runs: bool) -> str:
     import os
     from urllib.parse import quote
 
-    from analysis import load_study
-    from analysis.replay import study_page
+    from fedmule.analysis import load_study
+    from fedmule.analysis.replay import study_page
 
     study = load_study(folder)
     if write_runs:
@@ -83,9 +83,9 @@ def _study_page(folder: Path, file: Path, write_runs: bool) -> str:
 
 def _write_run_pages(folders: Sequence[Path]) -> None:
     """The page of each run, in its folder; one that cannot be replayed is told and left out."""
-    from simulator.errors import UserError
-    from simulator.progress import ShareDone
-    from simulator.runfolder import write_text
+    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.runs.folder import write_text
+    from fedmule.simulator.runs.progress import ShareDone
 
     tell = ShareDone("pages of runs")
     for done, folder in enumerate(folders, start=1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from simulator.commands import arguments
+from fedmule.simulator.commands import arguments
 
 
 def add(commands: Any) -> None:
@@ -26,9 +26,9 @@ def add(commands: Any) -> None:
 
 
 def _report(given: Any) -> int:
-    from analysis.report import FORMATS, write_report
-    from simulator.errors import UserError
-    from simulator.progress import ShareDone
+    from fedmule.analysis.report import FORMATS, write_report
+    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.runs.progress import ShareDone
 
     for kind in given.formats:
         if kind not in FORMATS:

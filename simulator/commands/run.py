@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.commands import arguments
+from fedmule.simulator.commands import arguments
 
 
 def add(commands: Any) -> None:
@@ -21,8 +21,8 @@ def add(commands: Any) -> None:
 
 
 def _run(given: Any) -> int:
-    from simulator.load import load_scenario
-    from simulator.plugins import load_plugins, plugin_folders
+    from fedmule.simulator.scenario.load import load_scenario
+    from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
 
     overrides = list(given.overrides)
     if given.device:
@@ -30,7 +30,7 @@ def _run(given: Any) -> int:
     scenario = load_scenario(given.scenario, overrides, given.seed)
     plugins = load_plugins(scenario, given.allow_plugins, plugin_folders(given.scenario))
 
-    from simulator.run import run_scenario
+    from fedmule.simulator.runs.run import run_scenario
 
     summary = run_scenario(scenario, given.out, plugins, quiet=given.quiet, resume=given.resume)
     return 130 if summary["stopped_by"] == "interrupted" else 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from simulator.commands import arguments
-from simulator.commands.failures import tell_failures
+from fedmule.simulator.commands import arguments
+from fedmule.simulator.commands.failures import tell_failures
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simulator.study import Study
+    from fedmule.simulator.studies.plan import Study
 
 
 def add(commands: Any) -> None:
@@ -45,10 +45,10 @@ def add(commands: Any) -> None:
 def _study(given: Any) -> int:
     from pathlib import Path
 
-    from analysis.experiments import as_text
-    from analysis.studies import points_table
-    from simulator.studies import carry_out
-    from simulator.study import plan
+    from fedmule.analysis.experiments import as_text
+    from fedmule.analysis.studies import points_table
+    from fedmule.simulator.studies.index import carry_out
+    from fedmule.simulator.studies.plan import plan
 
     study = _asked_for(given)
     points = plan(study)
@@ -66,7 +66,7 @@ def _study(given: Any) -> int:
     if not given.quiet:
         sys.stdout.write(
             f"{as_text(points_table(index, list(points[0].changes)))}\n\nwritten to {out / 'index.parquet'}\n"
-            f'from analysis import load_study; study = load_study("{out}"); study.index\n'
+            f'from fedmule import load_study; study = load_study("{out}"); study.index\n'
         )
     return tell_failures(failures)
 
@@ -75,10 +75,10 @@ def _asked_for(given: Any) -> Study:
     """The study file, or the one that the command line describes."""
     from pathlib import Path
 
-    from simulator.errors import UserError
-    from simulator.load import find_scenario, parse_override
-    from simulator.study import Study, is_study, load_study_file
-    from simulator.values import parse_vary
+    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.scenario.load import find_scenario, parse_override
+    from fedmule.simulator.scenario.overrides import parse_vary
+    from fedmule.simulator.studies.plan import Study, is_study, load_study_file
 
     changes: dict[str, Any] = {}
     if len(given.scenario) == 1 and is_study(Path(given.scenario[0])):

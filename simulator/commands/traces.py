@@ -6,7 +6,7 @@ import math
 import sys
 from typing import Any
 
-from simulator.commands import arguments
+from fedmule.simulator.commands import arguments
 
 
 def add(commands: Any) -> None:
@@ -50,10 +50,10 @@ def add(commands: Any) -> None:
 def _trace(given: Any) -> int:
     from pathlib import Path
 
-    from mobility.formats import read_trace, writer
-    from mobility.traces import TraceError
-    from simulator.errors import UserError
-    from simulator.trace_text import trace_text, warnings_about
+    from fedmule.mobility.traces.description import trace_text, warnings_about
+    from fedmule.mobility.traces.formats import read_trace, writer
+    from fedmule.mobility.traces.trace import TraceError
+    from fedmule.simulator.errors import UserError
 
     try:
         kind, write = (None, None) if given.out is None else writer(given.out, given.step_s, given.origin)
@@ -70,7 +70,7 @@ def _trace(given: Any) -> int:
     except TraceError as error:
         raise UserError(str(error)) from None
 
-    from analysis.movement import draw_trace
+    from fedmule.analysis.movement import draw_trace
 
     picture = given.plot or f"{Path(given.trace).name.partition('.')[0]}-trace.png"
     draw_trace(trace, given.trace).savefig(picture, dpi=120)
@@ -83,13 +83,13 @@ def _trace(given: Any) -> int:
 def _contacts(given: Any) -> int:
     from pathlib import Path
 
-    from mobility.contacts import find_contacts
-    from mobility.formats import read_trace
-    from mobility.formats.tables import write_contacts
-    from mobility.traces import TraceError
-    from simulator.errors import UserError
-    from simulator.progress import ShareDone
-    from simulator.trace_text import contacts_text
+    from fedmule.mobility.traces.contacts import find_contacts
+    from fedmule.mobility.traces.description import contacts_text
+    from fedmule.mobility.traces.formats import read_trace
+    from fedmule.mobility.traces.formats.tables import write_contacts
+    from fedmule.mobility.traces.trace import TraceError
+    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.runs.progress import ShareDone
 
     until_s = math.inf if given.until_s is None else given.until_s
     try:
@@ -105,7 +105,7 @@ def _contacts(given: Any) -> int:
     if given.out:
         sys.stdout.write(f"  written to           {given.out}\n")
     if given.plot:
-        from analysis.movement import draw_contacts
+        from fedmule.analysis.movement import draw_contacts
 
         title = f"{given.trace}, {given.range_m:g} m"
         draw_contacts(trace, contacts, until_s, title).savefig(given.plot, dpi=120)

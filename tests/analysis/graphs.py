@@ -7,7 +7,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from radio.walk import transition_matrix
+from fedmule.radio.walks.random import transition_matrix
 
 
 def matrix(graph: nx.Graph, rule: Any = "degree", jump: float = 0.0) -> Any:

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-import analysis.plots
-from analysis import load_run
-from simulator.notebook import simulate
-from simulator.study import Study, write_study
+import fedmule
+import fedmule.analysis.plots
+from fedmule.analysis import load_run
+from fedmule.simulator.studies.plan import Study, write_study
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "analysis.md").read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def make_study(folder: Path, run: Path) -> None:
 
 def test_the_code_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run = simulate("warzone", {"stop.visits": 40})
+    run = fedmule.run("warzone", {"stop.visits": 40})
     make_study(tmp_path / "studies/speed_and_range", run)
     names: dict[str, object] = {}
     for block in BLOCKS:
@@ -50,7 +50,7 @@ def test_the_code_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_every_plot_has_its_picture() -> None:
     used = set(re.findall(r"\b(draw_\w+)\(", "\n".join(BLOCKS)))
-    assert used == set(analysis.plots.__all__)
+    assert used == set(fedmule.analysis.plots.__all__)
     pictures = re.findall(r"!\[[^]]+\]\((.+?)\)", PAGE)
     assert len(pictures) == 13
     for picture in pictures:

@@ -9,8 +9,7 @@ from graphs import matrix, two_groups, with_one_alone
 from hypothesis import given
 from hypothesis import strategies as st
 
-import analysis.theory.linear
-from analysis.theory import Chain, contraction
+from fedmule.analysis.theory import Chain, contraction
 
 rules = pytest.mark.parametrize("rule", ["degree", "metropolis", "lazy"])
 
@@ -209,8 +208,8 @@ def test_large_chains_by_iteration_are_as_by_all_eigenvalues(monkeypatch, graph,
     p = matrix(graph, rule)
     whole = Chain(p, jump)
     expected = [whole.second, whole.modulus, whole.sigma, whole.weighted_sigma]
-    monkeypatch.setattr(analysis.theory.linear, "DENSE", 50)
-    monkeypatch.setattr(analysis.theory.chain, "DENSE", 50)
+    monkeypatch.setattr("fedmule.analysis.theory.linear.DENSE", 50)
+    monkeypatch.setattr("fedmule.analysis.theory.chain.DENSE", 50)
     found = Chain(p, jump)
     assert [found.second, found.modulus, found.sigma, found.weighted_sigma] == pytest.approx(expected, abs=1e-8)
 

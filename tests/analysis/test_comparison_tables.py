@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.experiments import (
+from fedmule.analysis.experiments import (
     Cell,
     accuracy_table,
     agreement_table,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from analysis import Run, load_run
-from analysis.plots import draw_run
-from simulator.batch import run_folder
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
-from simulator.study import Study, index_of, plan
-from simulator.tables import TABLES
+from fedmule.analysis import Run, load_run
+from fedmule.analysis.plots import draw_run
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.runs.tables import TABLES
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.studies.batch import run_folder
+from fedmule.simulator.studies.plan import Study, index_of, plan
 
 CONTACTS = [
     *("visit", "client", "sim_time_s", "host_time_s", "vehicle", "vehicle_x_m", "vehicle_y_m"),

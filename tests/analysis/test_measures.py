@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.comparison import Contender, better_than, compare_table, usual_target
-from analysis.measures import accuracy_at, band, bytes_to_accuracy, curve, spent, time_to_accuracy, to_accuracy
+from fedmule.analysis.comparison import Contender, better_than, compare_table, usual_target
+from fedmule.analysis.measures import accuracy_at, band, bytes_to_accuracy, curve, spent, time_to_accuracy, to_accuracy
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from graphs import matrix, two_groups, with_one_alone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.theory import (
+from fedmule.analysis.theory import (
     Chain,
     Law,
     communication,

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import shapely
 
-from analysis.movement import draw_movement, movement_of
-from mobility.models import MOVEMENTS
-from mobility.traces import places_at
-from simulator.load import scenario_of
-from simulator.streams import Streams
-from simulator.world import build_world
+from fedmule.analysis.movement import draw_movement, movement_of
+from fedmule.mobility.models.registry_gone import MOVEMENTS
+from fedmule.mobility.traces.trace import places_at
+from fedmule.simulator.scenario.load import scenario_of
+from fedmule.simulator.streams import Streams
+from fedmule.simulator.world import build_world
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "mobility.md").read_text(encoding="utf-8")

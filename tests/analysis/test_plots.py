@@ -13,8 +13,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis import Run, Study, load_run
-from analysis.plots import (
+from fedmule.analysis import Run, Study, load_run
+from fedmule.analysis.plots import (
     draw_accuracy,
     draw_ages,
     draw_comparison,
@@ -29,11 +29,11 @@ from analysis.plots import (
     draw_theory,
     draw_visits,
 )
-from analysis.plots.style import save
-from analysis.plots.visits import ages
-from analysis.plots.words import label_of, named
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
+from fedmule.analysis.plots.style import save
+from fedmule.analysis.plots.visits import ages
+from fedmule.analysis.plots.words import label_of, named
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario import Scenario
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from browser import OpenTab, Tab
 
-from analysis import Run, load_run
-from analysis.replay import run_page
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
+from fedmule.analysis import Run, load_run
+from fedmule.analysis.replay import run_page
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario import Scenario
 
 HOSTILE = "</script><script>window.hacked = 1; alert(1)</script>\"'<img src=x onerror=alert(2)> @@content@@ ünïcødé 🐴"
 SCENARIO: dict[str, Any] = {

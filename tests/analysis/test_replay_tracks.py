@@ -10,9 +10,9 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.replay import tracks as module
-from analysis.replay.arrays import Arrays
-from analysis.replay.tracks import NOWHERE, Tracks, add_tracks, frame_of, thinned, tracks_of
+from fedmule.analysis.replay import tracks as module
+from fedmule.analysis.replay.arrays import Arrays
+from fedmule.analysis.replay.tracks import NOWHERE, Tracks, add_tracks, frame_of, thinned, tracks_of
 
 
 def walks(seed: int, nodes: int, steps: int) -> Tracks:

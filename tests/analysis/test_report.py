@@ -11,13 +11,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import load_study
-from analysis.report import content_of, write_report
-from simulator.cli import main
-from simulator.notebook import compare, vary
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
-from simulator.tables import TableWriter, read_table
+import fedmule
+from fedmule.analysis import load_study
+from fedmule.analysis.report import content_of, write_report
+from fedmule.simulator.cli import main
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.runs.tables import TableWriter, read_table
+from fedmule.simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
 ALL = ["map", "accuracy", "convergence", "graph", "visits", "ages", "theory"]
@@ -122,8 +122,8 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Studies over three parameters and over algorithms."""
     folder = tmp_path_factory.mktemp("studies")
     three = {"vehicle.speed_mps": [5, 10], "vehicle.jump": [0.1, 0.5], "vehicle.walk": ["degree", "lazy"]}
-    vary("smoke", three, seeds=2, changes=TINY, out=folder / "three", jobs=1)
-    compare("smoke", ["fedavg"], seeds=2, changes=TINY, out=folder / "algorithms", jobs=1)
+    fedmule.study("smoke", three, seeds=2, changes=TINY, out=folder / "three", jobs=1)
+    fedmule.compare("smoke", ["fedavg"], seeds=2, changes=TINY, out=folder / "algorithms", jobs=1)
     return folder
 
 

@@ -13,8 +13,8 @@ import pytest
 from browser import OpenTab
 from scipy import stats
 
-from analysis.replay import study_page
-from analysis.studies import Study
+from fedmule.analysis.replay import study_page
+from fedmule.analysis.studies import Study
 
 HOSTILE = "</script><script>window.hacked = 1</script>"
 SPEEDS, RANGES, WORDS, SEEDS = (5, 10, 20), (50.0, 100.0), ("rwsadmm", HOSTILE), 4

@@ -11,16 +11,16 @@ import pandas as pd
 import pytest
 import torch
 
-from analysis import Run, load_run
-from analysis.plots import draw_theory
-from analysis.theory import Theory, as_text, theory
-from analysis.theory.report import NOTES
-from analysis.theory.snapshots import read_snapshots
-from simulator.engine import Simulation
-from simulator.load import load_scenario
-from simulator.run import run_scenario
-from simulator.runfolder import RunLog
-from simulator.scenario import Scenario
+from fedmule.analysis import Run, load_run
+from fedmule.analysis.plots import draw_theory
+from fedmule.analysis.theory import Theory, as_text, theory
+from fedmule.analysis.theory.report import NOTES
+from fedmule.analysis.theory.snapshots import read_snapshots
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.runs.folder import RunLog
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.load import load_scenario
 
 Small = Callable[..., Scenario]
 ROOT = Path(__file__).parents[2]

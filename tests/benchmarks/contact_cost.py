@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine import Simulation
-from simulator.scenario import Scenario
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.scenario import Scenario
 
 NEIGHBOURS = 8  # on average within the radio's range
 RANGE_M = 100.0

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from learning.algorithm import Contact, Settings
-from learning.data import ClientData
-from learning.evaluate import Evaluator
-from learning.mlp import MLP
-from learning.mlr import MLR
-from learning.module import ModuleModel, cnn
-from learning.rwsadmm import Slack
-from mobility.terrain import Terrain
-from mobility.trajectory import Trajectories, place_at
-from mobility.waypoint import Waypoint
-from simulator.streams import Streams
+from fedmule.learning.algorithms.base import Contact, Settings
+from fedmule.learning.algorithms.rwsadmm import Slack
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.evaluate import Evaluator
+from fedmule.learning.models.mlp import MLP
+from fedmule.learning.models.mlr import MLR
+from fedmule.learning.models.module import ModuleModel, cnn
+from fedmule.mobility.models.waypoint import Waypoint
+from fedmule.mobility.terrain import Terrain
+from fedmule.mobility.trajectory import Trajectories, place_at
+from fedmule.simulator.streams import Streams
 
 
 def ratio(ours: Callable[[], Any], plain: Callable[[], Any], rounds: int) -> tuple[float, float]:

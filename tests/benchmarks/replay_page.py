@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 from browser import chromium, chromium_path, wait_until
 
-from analysis import Run
-from analysis.replay import run_page
+from fedmule.analysis import Run
+from fedmule.analysis.replay import run_page
 
 SIDE_M = 3000.0
 EVALUATIONS = 100

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import load_run, load_study
-from simulator.load import load_scenario
-from simulator.run import run_scenario
-from simulator.study import Study, write_study
+from fedmule.analysis import load_run, load_study
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario.load import load_scenario
+from fedmule.simulator.studies.plan import Study, write_study
 
 COLUMNS = ("visit", "sim_time_s", "bytes_down", "bytes_up", "personal_test_acc_mean")
 
@@ -42,7 +42,7 @@ def make_study(folder: Path, runs: int, visits: int = 300) -> None:
 
 def seconds(folder: Path) -> dict[str, float]:
     """Of loading the index, some columns of all contacts, and all of them; then a band over seeds for each speed."""
-    from analysis.plots import draw_curves
+    from fedmule.analysis.plots import draw_curves
 
     study, found = load_study(folder), {}
     for name, work in {

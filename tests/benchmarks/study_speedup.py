@@ -11,9 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from simulator.batch import run_batch
-from simulator.engines import Processes
-from simulator.load import load_scenario
+from fedmule.simulator.scenario.load import load_scenario
+from fedmule.simulator.studies.batch import run_batch
+from fedmule.simulator.studies.workers import Processes
 
 
 def seconds(jobs: int, points: int, visits: int) -> float:

@@ -15,7 +15,7 @@ from contact_cost import compare
 from hot_paths import main
 from trace_contacts import times_faster
 
-from analysis import load_study
+from fedmule.analysis import load_study
 
 
 def test_a_contact_costs_the_same_with_more_clients() -> None:

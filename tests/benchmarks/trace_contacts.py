@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mobility.contacts import Contacts, find_contacts
-from mobility.formats.tables import write_csv
-from mobility.traces import Rows, Trace, places_at
+from fedmule.mobility.traces.contacts import Contacts, find_contacts
+from fedmule.mobility.traces.formats.tables import write_csv
+from fedmule.mobility.traces.trace import Rows, Trace, places_at
 
 RANGE_M = 100.0
 HOUR_S = 3600.0
@@ -87,7 +87,7 @@ def times_faster(n: int) -> tuple[float, Contacts, int]:
 def end_to_end(n: int, folder: Path) -> tuple[float, float, int]:
     """CPU seconds, MB and contacts of the command in a process of its own, on its second run."""
     write_csv(folder / "trace.csv", waypoint_trace(n))
-    command = [sys.executable, "-m", "simulator", "contacts", "trace.csv", "--range-m", str(RANGE_M)]
+    command = [sys.executable, "-m", "fedmule", "contacts", "trace.csv", "--range-m", str(RANGE_M)]
     command += ["--until-s", str(HOUR_S), "--out", "contacts.csv"]
     where = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     for _ in range(2):

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine import Simulation
-from simulator.runfolder import NoLog
-from simulator.scenario import Scenario
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.runs.folder import NoLog
+from fedmule.simulator.scenario import Scenario
 
 SETTINGS = {"common": (400.0, 100.0), "rare": (2000.0, 60.0)}
 TARGETS = (("token_test_acc", 0.8), ("personal_test_acc_mean", 0.85))

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine import Simulation
-from simulator.load import load_scenario
-from simulator.runfolder import NoLog
-from simulator.scenario import Scenario
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.runs.folder import NoLog
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.load import load_scenario
 
 POLICIES = ("degree", "metropolis", "lazy", "nearest_unvisited", "oldest_first", "tour")
 CHEAP = {"learning.dataset": {"kind": "synthetic", "samples": [5, 5]}, "learning.local_steps": 1}

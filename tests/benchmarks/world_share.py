@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulator.engine import Simulation
-from simulator.load import load_scenario
-from simulator.runfolder import RunLog
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.runs.folder import RunLog
+from fedmule.simulator.scenario.load import load_scenario
 
 TALES = ("warzone", "earthquake", "wildlife", "underwater", "city", "blackout")
 WORLD = ("movement", "ways", "graph", "exchanges", "loop")

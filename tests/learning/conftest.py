@@ -11,23 +11,23 @@ import numpy as np
 import pytest
 import torch
 
-from learning.algorithm import Algorithm, Contact, Settings
-from learning.apfl import APFL
-from learning.clusters import IFCA, SquadOracle
-from learning.data import ClientData
-from learning.ditto import Ditto
-from learning.fedavg import FedAvg
-from learning.local import Local
-from learning.mlr import MLR
-from learning.neighbourhood import Neighbourhood, Neighbours
-from learning.partition import by_column, split
-from learning.per_fedavg import PerFedAvg
-from learning.pfedme import PFedMe
-from learning.rwsadmm import Slack
-from learning.rwsadmm_paper import Derived, Printed
-from learning.synthetic import synthetic
-from learning.walkman import Walkman
-from simulator.streams import Streams
+from fedmule.learning.algorithms.apfl import APFL
+from fedmule.learning.algorithms.base import Algorithm, Contact, Settings
+from fedmule.learning.algorithms.clusters import IFCA, SquadOracle
+from fedmule.learning.algorithms.ditto import Ditto
+from fedmule.learning.algorithms.fedavg import FedAvg
+from fedmule.learning.algorithms.local import Local
+from fedmule.learning.algorithms.neighbourhood import Neighbourhood, Neighbours
+from fedmule.learning.algorithms.per_fedavg import PerFedAvg
+from fedmule.learning.algorithms.pfedme import PFedMe
+from fedmule.learning.algorithms.published import Derived, Printed
+from fedmule.learning.algorithms.rwsadmm import Slack
+from fedmule.learning.algorithms.walkman import Walkman
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.data.partition import by_column, split
+from fedmule.learning.data.synthetic import synthetic
+from fedmule.learning.models.mlr import MLR
+from fedmule.simulator.streams import Streams
 
 KINDS = {
     **{"slack": Slack, "derived": Derived, "printed": Printed, "fedavg": FedAvg, "walkman": Walkman},

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from learning.algorithm import Contact
+from fedmule.learning.algorithms.base import Contact
 
 
 def meeting(visited, near, clients=None, progress=0.0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from learning.data import ClientData
+from fedmule.learning.data.client_data import ClientData
 
 KINDS = [
     *("slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"),

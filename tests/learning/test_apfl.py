@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from learning.algorithm import Contact
-from learning.apfl import alpha_step, apfl_step, mixture
+from fedmule.learning.algorithms.apfl import alpha_step, apfl_step, mixture
+from fedmule.learning.algorithms.base import Contact
 
 
 def random_point(seed=4):

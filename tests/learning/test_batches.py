@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learning.algorithm import Algorithm, Settings
-from learning.data import ClientData
-from learning.mlr import MLR
-from simulator.streams import Streams
+from fedmule.learning.algorithms.base import Algorithm, Settings
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.models.mlr import MLR
+from fedmule.simulator.streams import Streams
 
 KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"]
 

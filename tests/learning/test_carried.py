@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from learning.carried import AddedUp, Carried, carried_by
+from fedmule.learning.tokens import AddedUp, Carried, carried_by
 
 STEPS, ETA, BETA, KAPPA = 3, 0.1, 0.5, 0.5
 SETTINGS = {"local_steps": STEPS, "step_size": ETA, "beta": BETA, "kappa": KAPPA, "eps": 0.0, "open_at": 1.0}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from learning.algorithm import Contact
+from fedmule.learning.algorithms.base import Contact
 
 STATE = ("models", "token", "participations", "released", "last_step_sq")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from learning import constraint
-from learning.evaluate import Evaluator
+from fedmule.learning.algorithms import constraint
+from fedmule.learning.evaluate import Evaluator
 
 
 class Run:

@@ -7,11 +7,11 @@ import pytest
 import torch
 from pretend_device import PRETEND, Pretend, There
 
-from learning.algorithm import Contact
-from learning.evaluate import Evaluator
-from learning.mlp import MLP
-from learning.module import ModuleModel
-from simulator.engine import Simulation
+from fedmule.learning.algorithms.base import Contact
+from fedmule.learning.evaluate import Evaluator
+from fedmule.learning.models.mlp import MLP
+from fedmule.learning.models.module import ModuleModel
+from fedmule.simulator.engine import Simulation
 
 KINDS = [
     *("slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"),
@@ -23,8 +23,8 @@ VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]
 @pytest.fixture(autouse=True)
 def _no_compiled_loops(monkeypatch):
     """They run on a CPU alone; here the same tensor operations run in both places."""
-    for module in ("algorithm", "mlp", "rwsadmm"):
-        monkeypatch.setattr(f"learning.{module}.kernels_for", lambda *tensors: None)
+    for module in ("algorithms.base", "models.mlp", "algorithms.rwsadmm"):
+        monkeypatch.setattr(f"fedmule.learning.{module}.kernels_for", lambda *tensors: None)
 
 
 def network(kind, small):
@@ -97,7 +97,7 @@ def test_an_update_reads_single_numbers_only(problem, kind):
 
 def test_a_whole_run_on_another_device_writes_the_same_log(small, monkeypatch):
     def rows_of(device):
-        monkeypatch.setattr("simulator.learner.choose_device", lambda name: device)
+        monkeypatch.setattr("fedmule.simulator.build.choose_device", lambda name: device)
         simulation, rows = Simulation(small(learning={"validation_share": 0.1})), []
         over = simulation.start()
         simulation.ledger._log.contact = rows.append

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from learning.algorithm import Contact
-from learning.ditto import to_the_token
+from fedmule.learning.algorithms.base import Contact
+from fedmule.learning.algorithms.ditto import to_the_token
 
 
 def test_the_step_is_down_the_gradient_of_the_personal_objective(problem):

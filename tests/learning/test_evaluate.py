@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from learning import evaluate
-from learning.evaluate import Evaluator
+from fedmule.learning import evaluate
+from fedmule.learning.evaluate import Evaluator
 
 KINDS = ["slack", "derived", "fedavg", "walkman", "local"]
 

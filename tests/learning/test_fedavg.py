@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from learning.algorithm import Contact, Settings
-from learning.data import ClientData
-from learning.fedavg import FedAvg, weighted_mean
-from learning.mlr import MLR
+from fedmule.learning.algorithms.base import Contact, Settings
+from fedmule.learning.algorithms.fedavg import FedAvg, weighted_mean
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.models.mlr import MLR
 
 
 @settings(max_examples=50, deadline=None)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from learning.algorithm import Contact
+from fedmule.learning.algorithms.base import Contact
 
 EVERYONE = Contact(np.arange(3), 3, 0.0)
 

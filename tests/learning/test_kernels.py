@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from learning.algorithm import Algorithm, Pull, Settings, descend
-from learning.data import ClientData
-from learning.mlp import MLP
-from learning.mlr import MLR
+from fedmule.learning.algorithms.base import Algorithm, Pull, Settings, descend
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.models.mlp import MLP
+from fedmule.learning.models.mlr import MLR
 
 MODELS = {"mlr": MLR(13, 4), "two classes": MLR(1, 2), "mlp": MLP(13, 3, (9, 6)), "wide": MLP(5, 12, (21,))}
 PULLS = ["none", "no width", "one width", "open", "widths", "first"]
@@ -127,7 +127,7 @@ def test_models_of_other_kinds_take_the_plain_path():
 
 
 def test_the_compiler_is_loaded_only_to_compute():
-    script = "import sys, simulator.cli, simulator.engine, learning.mlp; assert 'numba' not in sys.modules"
+    script = "import sys, fedmule.simulator.cli, fedmule.simulator.engine; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
 
 
@@ -155,8 +155,8 @@ def test_a_run_of_slack_is_the_same_without_them(problem, contacts, state, monke
     for contact in contacts(7, 20, progress=0.0):
         update = ours.update(contact)
         with monkeypatch.context() as without:
-            without.setattr("learning.rwsadmm.kernels_for", lambda *tensors: None)
-            without.setattr("learning.mlp.kernels_for", lambda *tensors: None)
+            without.setattr("fedmule.learning.algorithms.rwsadmm.kernels_for", lambda *tensors: None)
+            without.setattr("fedmule.learning.models.mlp.kernels_for", lambda *tensors: None)
             expected = plain.update(contact)
         assert update.train_loss == pytest.approx(expected.train_loss, abs=1e-12)
         assert update.token_step_norm == pytest.approx(expected.token_step_norm, abs=1e-12)
@@ -170,8 +170,8 @@ ONE_VISIT = """
 import hashlib, sys
 import torch
 torch.set_num_threads(1)
-from simulator.engine import Simulation
-from simulator.load import load_scenario
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.scenario.load import load_scenario
 simulation = Simulation(load_scenario("smoke", {"stop.visits": 2, "learning.model": "mlp"}))
 simulation.run()
 algorithm = simulation.learner.algorithm

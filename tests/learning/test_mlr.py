@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from learning.data import ClientData
-from learning.mlr import MLR
-from simulator.streams import Streams
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.models.mlr import MLR
+from fedmule.simulator.streams import Streams
 
 
 def sample(model, models, batch, seed=0, dtype=torch.float64):

@@ -5,13 +5,13 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from learning.algorithm import Contact, Pull, Settings, noise
-from learning.data import ClientData
-from learning.errors import DataError
-from learning.fedavg import FedAvg
-from learning.mlp import MLP
-from learning.module import ModuleModel, cnn
-from simulator.streams import Streams
+from fedmule.learning.algorithms.base import Contact, Pull, Settings, noise
+from fedmule.learning.algorithms.fedavg import FedAvg
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.errors import DataError
+from fedmule.learning.models.mlp import MLP
+from fedmule.learning.models.module import ModuleModel, cnn
+from fedmule.simulator.streams import Streams
 
 
 def batch(s, b, f, classes, seed=0):

@@ -12,9 +12,9 @@ from meetings import Fixed, meeting, meetings
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from learning.algorithm import Contact
-from learning.data import ClientData
-from learning.neighbourhood import DECAY, Neighbours
+from fedmule.learning.algorithms.base import Contact
+from fedmule.learning.algorithms.neighbourhood import DECAY, Neighbours
+from fedmule.learning.data.client_data import ClientData
 
 STATE = ("models", "token", "duals", "contributions", "last_step_sq")
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learning.errors import DataError
-from learning.partition import by_column, by_dirichlet, by_labels, evenly, split
-from learning.samples import Samples
+from fedmule.learning.data.partition import by_column, by_dirichlet, by_labels, evenly, split
+from fedmule.learning.data.samples import Samples
+from fedmule.learning.errors import DataError
 
 
 def pool(count=2000, classes=10, seed=0, owners=None):

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.autograd import functional
 
-from learning.algorithm import Contact
-from learning.per_fedavg import adapted, first_order_step, hessian_free_step
+from fedmule.learning.algorithms.base import Contact
+from fedmule.learning.algorithms.per_fedavg import adapted, first_order_step, hessian_free_step
 
 
 def batch(problem, rows):

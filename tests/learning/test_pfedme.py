@@ -5,8 +5,8 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from learning.algorithm import Contact
-from learning.pfedme import mixed, outer_step, to_the_global
+from fedmule.learning.algorithms.base import Contact
+from fedmule.learning.algorithms.pfedme import mixed, outer_step, to_the_global
 
 
 def test_the_inner_step_is_the_least_of_its_model_of_the_objective():

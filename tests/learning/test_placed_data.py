@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from learning.data import ClientData
-from learning.errors import DataError
-from learning.partition import by_column, by_dirichlet, by_labels, evenly
-from learning.places import PlacedData, Shift, rotated, share_within
-from learning.samples import Samples
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.data.partition import by_column, by_dirichlet, by_labels, evenly
+from fedmule.learning.data.samples import Samples
+from fedmule.learning.data.sites import PlacedData, Shift, rotated, share_within
+from fedmule.learning.errors import DataError
 
 SHAPES = [(1, 8, 8), (1, 7, 7), (3, 9, 9), (1, 6, 10), (2, 11, 5)]
 

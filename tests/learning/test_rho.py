@@ -8,9 +8,9 @@ import pytest
 import torch
 from meetings import Fixed, meeting
 
-from learning.algorithm import Settings
-from learning.data import ClientData
-from learning.neighbourhood import Neighbourhood, choose_rho
+from fedmule.learning.algorithms.base import Settings
+from fedmule.learning.algorithms.neighbourhood import Neighbourhood, choose_rho
+from fedmule.learning.data.client_data import ClientData
 
 STATE = ("models", "token", "duals", "contributions", "last_step_sq")
 

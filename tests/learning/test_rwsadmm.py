@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from learning.algorithm import Settings
-from learning.data import ClientData
-from learning.rwsadmm import Slack, contribution, project, to_the_tube
-from learning.walkman import walkman_step
+from fedmule.learning.algorithms.base import Settings
+from fedmule.learning.algorithms.rwsadmm import Slack, contribution, project, to_the_tube
+from fedmule.learning.algorithms.walkman import walkman_step
+from fedmule.learning.data.client_data import ClientData
 
 
 def tensors(*arrays):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from learning.algorithm import Contact
-from learning.rwsadmm_paper import derived_c, derived_x, derived_z
+from fedmule.learning.algorithms.base import Contact
+from fedmule.learning.algorithms.published import derived_c, derived_x, derived_z
 
 
 def tensors(*arrays):

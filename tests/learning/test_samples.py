@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from learning import image_sets
-from learning.errors import DataError
-from learning.image_sets import IMAGE_SETS, load, read_idx, take_from
-from learning.samples import from_file
+from fedmule.learning.data import image_sets
+from fedmule.learning.data.image_sets import IMAGE_SETS, load, read_idx, take_from
+from fedmule.learning.data.samples import from_file
+from fedmule.learning.errors import DataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from learning.mlr import MLR
-from learning.partition import by_column, split
-from learning.synthetic import synthetic
-from simulator.streams import Streams
+from fedmule.learning.data.partition import by_column, split
+from fedmule.learning.data.synthetic import synthetic
+from fedmule.learning.models.mlr import MLR
+from fedmule.simulator.streams import Streams
 
 
 def make(clients, seed=1, test_share=0.25, **keys):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from learning.evaluate import Evaluator
+from fedmule.learning.evaluate import Evaluator
 
 
 def run(algorithm, contacts, watch=None):

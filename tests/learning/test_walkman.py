@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from learning.algorithm import Contact
+from fedmule.learning.algorithms.base import Contact
 
 
 @pytest.mark.parametrize("most", [1, 4])

@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from mobility.drift import Drift
-from mobility.gauss_markov import GaussMarkov
-from mobility.herd import Herd
-from mobility.manhattan import Manhattan
-from mobility.movement import MovementError
-from mobility.patrol import Patrol
-from mobility.random_walk import RandomWalk
-from mobility.road_network import RoadNetwork, grid_lines
-from mobility.roads import Roads
-from mobility.squads import Squads
-from mobility.waypoint import Waypoint
-from simulator.streams import Streams
+from fedmule.mobility.models.drift import Drift
+from fedmule.mobility.models.gauss_markov import GaussMarkov
+from fedmule.mobility.models.herd import Herd
+from fedmule.mobility.models.manhattan import Manhattan
+from fedmule.mobility.models.movement import MovementError
+from fedmule.mobility.models.patrol import Patrol
+from fedmule.mobility.models.random_walk import RandomWalk
+from fedmule.mobility.models.roads import Roads
+from fedmule.mobility.models.squads import Squads
+from fedmule.mobility.models.waypoint import Waypoint
+from fedmule.mobility.road_network import RoadNetwork, grid_lines
+from fedmule.simulator.streams import Streams
 
 SPEEDS, PAUSES = (0.5, 3.0), (0.0, 12.0)
 
@@ -55,7 +55,7 @@ def make_if_it_can(kind, terrain, seed, count=6):
 
 def look(movement, times):
     """Places [k,n,2] at times [k]."""
-    from mobility.trajectory import Trajectories
+    from fedmule.mobility.trajectory import Trajectories
 
     trajectories = Trajectories(movement)
     return np.array([trajectories.positions(t) for t in times])

@@ -5,7 +5,7 @@ import numpy as np
 import shapely
 from hypothesis import strategies as st
 
-from mobility.terrain import Obstacle, Terrain
+from fedmule.mobility.terrain import Obstacle, Terrain
 
 SIZE_M = (50.0, 40.0)
 GROUND = shapely.box(0, 0, *SIZE_M)

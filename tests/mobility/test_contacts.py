@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobility import contacts as contacts_module
-from mobility.contacts import find_contacts
-from mobility.formats.tables import read_csv, write_contacts
-from mobility.traces import Rows, Trace
+from fedmule.mobility.traces import contacts as contacts_module
+from fedmule.mobility.traces.contacts import find_contacts
+from fedmule.mobility.traces.formats.tables import read_csv, write_contacts
+from fedmule.mobility.traces.trace import Rows, Trace
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 needs_reference = pytest.mark.skipif(not REFERENCE.exists(), reason="the reference data are not beside the repository")

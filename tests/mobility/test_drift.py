@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from random_terrain import polygon_lists, terrain_of
 from test_movement import trace
 
-from mobility.current import Current
-from mobility.drift import Drift
-from mobility.movement import random_places
-from mobility.terrain import Obstacle, Terrain
-from simulator.streams import Streams
+from fedmule.mobility.models.current import Current
+from fedmule.mobility.models.drift import Drift
+from fedmule.mobility.models.movement import random_places
+from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.simulator.streams import Streams
 
 SEA = Terrain((1000.0, 1000.0))
 ISLAND = shapely.box(300, 300, 500, 450)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from random_terrain import SIZE_M, length_inside, polygon_lists, terrain_of
 from test_movement import FREE, MUDDY, WALLED, WALLS, trace
 
-from mobility.terrain import Surface, Terrain
-from mobility.trajectory import Trajectories
+from fedmule.mobility.terrain import Surface, Terrain
+from fedmule.mobility.trajectory import Trajectories
 
 kinds = pytest.mark.parametrize("kind", MODELS)
 seeds = st.integers(0, 10**6)

@@ -6,10 +6,10 @@ import shapely
 from every_model import look
 from test_movement import trace
 
-from mobility.herd import GRAZE, REST, WALK, Herd
-from mobility.terrain import Obstacle, Terrain
-from mobility.trajectory import Trajectories
-from simulator.streams import Streams
+from fedmule.mobility.models.herd import GRAZE, REST, WALK, Herd
+from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.simulator.streams import Streams
 
 WIDE = Terrain((1e6, 1e6))
 STEP_S, SPREAD_M, MEMORY_S = 20.0, 30.0, 200.0

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mobility.contacts import find_contacts
-from mobility.formats import FORMATS, read_trace, writer
-from mobility.formats.files import written
-from mobility.traces import Rows, Trace, TraceError
-from simulator.cli import main
+from fedmule.mobility.traces.contacts import find_contacts
+from fedmule.mobility.traces.formats import FORMATS, read_trace, writer
+from fedmule.mobility.traces.formats.files import written
+from fedmule.mobility.traces.trace import Rows, Trace, TraceError
+from fedmule.simulator.cli import main
 
 
 def crossing() -> Trace:

@@ -8,8 +8,8 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobility.jamming import Jamming, JammingZone
-from mobility.terrain import Obstacle, Terrain
+from fedmule.mobility.jamming import Jamming, JammingZone
+from fedmule.mobility.terrain import Obstacle, Terrain
 
 ZONE = JammingZone(shapely.box(40, 40, 60, 60), 20.0)
 INSIDE, DEEPER, OUTSIDE, BEYOND = np.array([[50.0, 50.0], [55.0, 45.0], [10.0, 50.0], [90.0, 50.0]])

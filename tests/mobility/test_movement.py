@@ -8,14 +8,14 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobility.movement import Movement, Waypoints
-from mobility.placed_anew import CannotPlace, PlacedAnew
-from mobility.squads import Squads
-from mobility.static import Static
-from mobility.terrain import Obstacle, Surface, Terrain
-from mobility.trajectory import Trajectories
-from mobility.waypoint import Waypoint
-from simulator.streams import Streams
+from fedmule.mobility.models.movement import Movement, Waypoints
+from fedmule.mobility.models.redrawn import CannotPlace, PlacedAnew
+from fedmule.mobility.models.squads import Squads
+from fedmule.mobility.models.static import Static
+from fedmule.mobility.models.waypoint import Waypoint
+from fedmule.mobility.terrain import Obstacle, Surface, Terrain
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.simulator.streams import Streams
 
 WALLS = [
     shapely.box(20, 20, 60, 30),

@@ -6,11 +6,11 @@ import shapely
 from every_model import look
 from test_movement import trace
 
-from mobility.movement import MovementError
-from mobility.patrol import Patrol
-from mobility.terrain import Obstacle, Terrain
-from mobility.trajectory import Trajectories
-from simulator.streams import Streams
+from fedmule.mobility.models.movement import MovementError
+from fedmule.mobility.models.patrol import Patrol
+from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.simulator.streams import Streams
 
 FREE = Terrain((100.0, 80.0))
 HOUSE = shapely.box(40, 20, 60, 60)

@@ -3,13 +3,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobility.placed_anew import PlacedAnew
-from mobility.places import Index, Places
-from mobility.static import Static
-from mobility.terrain import Terrain
-from mobility.trajectory import Trajectories
-from mobility.waypoint import Waypoint
-from simulator.streams import Streams
+from fedmule.mobility.models.redrawn import PlacedAnew
+from fedmule.mobility.models.static import Static
+from fedmule.mobility.models.waypoint import Waypoint
+from fedmule.mobility.positions import Index, Places
+from fedmule.mobility.terrain import Terrain
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.simulator.streams import Streams
 
 TERRAIN = Terrain((100.0, 100.0))
 

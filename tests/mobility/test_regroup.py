@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from random_terrain import SIZE_M, length, length_inside, polygon_lists, terrain_of
 from test_movement import FREE, MUDDY, WALLED, trace
 
-from mobility.squads import Squads
-from mobility.trajectory import Trajectories
-from simulator.check import cross_check
-from simulator.errors import UserError
-from simulator.load import scenario_of
-from simulator.plugins import make
-from simulator.streams import Streams
+from fedmule.mobility.models.squads import Squads
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.simulator.errors import UserError
+from fedmule.simulator.scenario.load import scenario_of
+from fedmule.simulator.scenario.plugins import make
+from fedmule.simulator.scenario.rules import cross_check
+from fedmule.simulator.streams import Streams
 
 SPEEDS, PAUSES, SPREAD = (0.5, 3.0), (2.0, 12.0), 4.0
 AT_S, END_S = 120.0, 700.0

@@ -16,8 +16,8 @@ from random_terrain import (
     terrain_of,
 )
 
-from mobility.terrain import CLEARANCE_M, Obstacle, Terrain
-from mobility.trajectory import place_at
+from fedmule.mobility.terrain import CLEARANCE_M, Obstacle, Terrain
+from fedmule.mobility.trajectory import place_at
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -5,11 +5,11 @@ import pytest
 import shapely
 from every_model import look
 
-from mobility.road_network import RoadNetwork, grid_lines
-from mobility.roads import Roads
-from mobility.terrain import Obstacle, Surface, Terrain
-from mobility.waypoint import Waypoint
-from simulator.streams import Streams
+from fedmule.mobility.models.roads import Roads
+from fedmule.mobility.models.waypoint import Waypoint
+from fedmule.mobility.road_network import RoadNetwork, grid_lines
+from fedmule.mobility.terrain import Obstacle, Surface, Terrain
+from fedmule.simulator.streams import Streams
 
 SIZE_M, SPEEDS, PAUSES = 1000.0, (0.2, 3.0), (50.0, 350.0)
 MEAN_WAY = 0.521405433164720 * SIZE_M  # between two uniform places of a square: (2 + √2 + 5 ln(1 + √2)) / 15

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from random_terrain import length, length_inside, polygon_lists, terrain_of
 from test_movement import trace
 
-from mobility.manhattan import Manhattan
-from mobility.movement import MovementError
-from mobility.road_network import RoadNetwork, grid_lines, lines_of, streets
-from mobility.roads import Roads
-from mobility.terrain import Obstacle, Terrain
-from simulator.streams import Streams
+from fedmule.mobility.models.manhattan import Manhattan
+from fedmule.mobility.models.movement import MovementError
+from fedmule.mobility.models.roads import Roads
+from fedmule.mobility.road_network import RoadNetwork, grid_lines, lines_of, streets
+from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.simulator.streams import Streams
 
 TOWN = Terrain((400.0, 300.0))
 LAKE = shapely.box(110, 110, 290, 190)  # closes what lies on x = 200 and y = 150 inside it

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_terrain import SIZE_M, polygon_lists
 
-from mobility.movement import on_disc, places_near, random_places
-from mobility.terrain import Obstacle, Surface, Terrain
-from simulator.streams import Streams
+from fedmule.mobility.models.movement import on_disc, places_near, random_places
+from fedmule.mobility.terrain import Obstacle, Surface, Terrain
+from fedmule.simulator.streams import Streams
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mobility.formats import FORMATS, read_trace, writer
-from mobility.formats.degrees import METRES_PER_DEGREE
-from mobility.traces import Rows, Trace, TraceError, places_at
+from fedmule.mobility.projection import METRES_PER_DEGREE
+from fedmule.mobility.traces.formats import FORMATS, read_trace, writer
+from fedmule.mobility.traces.trace import Rows, Trace, TraceError, places_at
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "reference" / "formats"
 needs_samples = pytest.mark.skipif(not SAMPLES.exists(), reason="the reference data are not beside the repository")
@@ -337,7 +337,7 @@ def test_large_floating_car_data_need_little_memory(tmp_path: Path) -> None:
     vehicle = 'angle="90.00" type="DEFAULT_VEHTYPE" speed="13.89" pos="5.10" lane="E0_0" slope="0.00"/>\n'
     step = "".join(f'        <vehicle id="veh{i}" x="{i}.25" y="{3 * i}.50" {vehicle}' for i in range(400))
     code = (
-        "import resource, sys; from mobility.formats import read_trace; trace = read_trace(sys.argv[1]); "
+        "import resource, sys; from fedmule.mobility.traces.formats import read_trace; trace = read_trace(sys.argv[1]); "
         "print(len(trace.t), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     path, peaks, sizes = tmp_path / "fcd.xml.gz", [], []

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mobility.formats.tables import write_csv
-from mobility.movement import NOWHERE_X_M, Waypoints
-from mobility.places import Places
-from mobility.terrain import Terrain
-from mobility.traced import Traced
-from mobility.traces import Rows, TraceError, places_at
-from mobility.trajectory import Trajectories, first_within, place_at
+from fedmule.mobility.models.movement import NOWHERE_X_M, Waypoints
+from fedmule.mobility.models.recorded import Traced
+from fedmule.mobility.positions import Places
+from fedmule.mobility.terrain import Terrain
+from fedmule.mobility.traces.formats.tables import write_csv
+from fedmule.mobility.traces.trace import Rows, TraceError, places_at
+from fedmule.mobility.trajectory import Trajectories, first_within, place_at
 
 TERRAIN = Terrain((100.0, 100.0), [], [])
 

@@ -4,7 +4,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobility.trajectory import first_within, place_at, within_shares
+from fedmule.mobility.trajectory import first_within, place_at, within_shares
 
 moments = st.floats(0, 100, allow_nan=False).map(lambda v: round(v, 2))
 coordinates = st.integers(-20, 20).map(float) | st.floats(-20, 20, allow_nan=False).map(lambda v: round(v, 2))

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from random_terrain import SIZE_M, length_inside, polygon_lists, terrain_of
 from test_movement import trace
 
-from mobility.bouncing import Bounds
-from mobility.gauss_markov import GaussMarkov
-from mobility.movement import random_places
-from mobility.random_walk import RandomWalk
-from mobility.terrain import Obstacle, Terrain
-from simulator.streams import Streams
+from fedmule.mobility.models.bouncing import Bounds
+from fedmule.mobility.models.gauss_markov import GaussMarkov
+from fedmule.mobility.models.movement import random_places
+from fedmule.mobility.models.random_walk import RandomWalk
+from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.simulator.streams import Streams
 
 WIDE = Terrain((1e6, 1e6))  # so wide that nobody meets a border
 WALLS = [shapely.box(30, 20, 70, 60), shapely.Polygon([(0, 100), (40, 100), (0, 70)])]

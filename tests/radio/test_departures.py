@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobility.movement import Movement, Waypoints
-from mobility.terrain import Terrain
-from mobility.trajectory import Trajectories
-from radio.acoustic import Acoustic
-from radio.ble import Ble
-from radio.disc import Disc
-from radio.exchange import Load, run_exchange
-from radio.link import delay_at_s, link_over_time
-from radio.wifi_direct import WifiDirect
-from radio.zigbee import Zigbee
+from fedmule.mobility.models.movement import Movement, Waypoints
+from fedmule.mobility.terrain import Terrain
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.radio.exchange import Load, run_exchange
+from fedmule.radio.link import delay_at_s, link_over_time
+from fedmule.radio.radios.acoustic import Acoustic
+from fedmule.radio.radios.ble import Ble
+from fedmule.radio.radios.disc import Disc
+from fedmule.radio.radios.wifi_direct import WifiDirect
+from fedmule.radio.radios.zigbee import Zigbee
 
 TERRAIN = Terrain((1e5, 1e5))
 HERE = np.array([5e4, 5e4])

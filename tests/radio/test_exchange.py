@@ -3,9 +3,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from radio.exchange import Load, Outcome
-from radio.exchange import run_exchange as run_with_delays
-from radio.link import Stretch
+from fedmule.radio.exchange import Load, Outcome
+from fedmule.radio.exchange import run_exchange as run_with_delays
+from fedmule.radio.link import Stretch
 
 MB = 1_000_000  # bytes: 8 seconds at 1 Mb/s
 

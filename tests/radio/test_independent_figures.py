@@ -7,14 +7,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from radio.acoustic import Acoustic, noise_db_per_hz
-from radio.ble import Ble
-from radio.lora import Lora, time_on_air_s
-from radio.physical import FADES
-from radio.propagation import LogDistance, Nakagami, Shadowing, ThreeLogDistance, TwoRay, nakagami, thorp_db_per_km
-from radio.wifi_direct import WifiDirect
-from radio.zigbee import Zigbee, packet_error_rate
-from simulator.streams import Streams
+from fedmule.radio.propagation import (
+    LogDistance,
+    Nakagami,
+    Shadowing,
+    ThreeLogDistance,
+    TwoRay,
+    nakagami,
+    thorp_db_per_km,
+)
+from fedmule.radio.radios.acoustic import Acoustic, noise_db_per_hz
+from fedmule.radio.radios.ble import Ble
+from fedmule.radio.radios.lora import Lora, time_on_air_s
+from fedmule.radio.radios.physical import FADES
+from fedmule.radio.radios.wifi_direct import WifiDirect
+from fedmule.radio.radios.zigbee import Zigbee, packet_error_rate
+from fedmule.simulator.streams import Streams
 
 getcontext().prec = 60
 

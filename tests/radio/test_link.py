@@ -6,16 +6,16 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mobility.movement import Movement, Waypoints
-from mobility.squads import Squads
-from mobility.static import Static
-from mobility.terrain import Obstacle, Terrain
-from mobility.trajectory import Trajectories
-from mobility.waypoint import Waypoint
-from radio.disc import Disc
-from radio.link import link_over_time, linked, rates_bps
-from radio.wifi_direct import WifiDirect
-from simulator.streams import Streams
+from fedmule.mobility.models.movement import Movement, Waypoints
+from fedmule.mobility.models.squads import Squads
+from fedmule.mobility.models.static import Static
+from fedmule.mobility.models.waypoint import Waypoint
+from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.radio.link import link_over_time, linked, rates_bps
+from fedmule.radio.radios.disc import Disc
+from fedmule.radio.radios.wifi_direct import WifiDirect
+from fedmule.simulator.streams import Streams
 
 WALLS = [
     Obstacle(shapely.box(20, 20, 60, 30), True, 6.0),

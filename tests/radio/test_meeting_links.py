@@ -7,13 +7,13 @@ import pytest
 import shapely
 from numpy.typing import NDArray
 
-from mobility.terrain import Obstacle, Terrain
-from mobility.trajectory import Way, place_at
-from radio.disc import Disc
-from radio.link import HAIR_S, Radio, first_linked, link_between, linked, rates_bps
-from radio.propagation import Shadowing
-from radio.wifi_direct import WifiDirect
-from simulator.streams import Streams
+from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.mobility.trajectory import Way, place_at
+from fedmule.radio.link import HAIR_S, Radio, first_linked, link_between, linked, rates_bps
+from fedmule.radio.propagation import Shadowing
+from fedmule.radio.radios.disc import Disc
+from fedmule.radio.radios.wifi_direct import WifiDirect
+from fedmule.simulator.streams import Streams
 
 WALLS = [
     Obstacle(shapely.box(40, 10, 44, 90), True, 9.0),

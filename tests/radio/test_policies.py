@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mobility.movement import Draw, Movement
-from mobility.places import Places
-from mobility.static import Static
-from mobility.terrain import Terrain
-from mobility.trajectory import Trajectories
-from mobility.waypoint import Waypoint
-from radio.disc import Disc
-from radio.graph import ContactGraph
-from radio.policy import Here, Policy
-from radio.rounds import NearestUnvisited, OldestFirst
-from radio.tour import Tour, _improved, _nearest_neighbours, short_tour, tour_length
-from simulator.streams import Streams
+from fedmule.mobility.models.movement import Draw, Movement
+from fedmule.mobility.models.static import Static
+from fedmule.mobility.models.waypoint import Waypoint
+from fedmule.mobility.positions import Places
+from fedmule.mobility.terrain import Terrain
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.radio.graph import ContactGraph
+from fedmule.radio.radios.disc import Disc
+from fedmule.radio.walks.policy import Here, Policy
+from fedmule.radio.walks.rounds import NearestUnvisited, OldestFirst
+from fedmule.radio.walks.tour import Tour, _improved, _nearest_neighbours, short_tour, tour_length
+from fedmule.simulator.streams import Streams
 
 TERRAIN = Terrain((500.0, 400.0))
 COUNT = 14

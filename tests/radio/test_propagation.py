@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mobility.terrain import Terrain
-from mobility.trajectory import Trajectories, place_at
-from mobility.waypoint import Waypoint
-from radio.link import link_over_time, linked, rates_bps
-from radio.propagation import (
+from fedmule.mobility.models.waypoint import Waypoint
+from fedmule.mobility.terrain import Terrain
+from fedmule.mobility.trajectory import Trajectories, place_at
+from fedmule.radio.link import link_over_time, linked, rates_bps
+from fedmule.radio.propagation import (
     Friis,
     LogDistance,
     Nakagami,
@@ -26,9 +26,9 @@ from radio.propagation import (
     three_log_distance,
     two_ray,
 )
-from radio.wifi_direct import WifiDirect
-from radio.zigbee import Zigbee
-from simulator.streams import Streams
+from fedmule.radio.radios.wifi_direct import WifiDirect
+from fedmule.radio.radios.zigbee import Zigbee
+from fedmule.simulator.streams import Streams
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "radio"
 TX_DBM = 16.0

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radio.acoustic import Acoustic, noise_db_per_hz
-from radio.ble import Ble, packet_s
-from radio.link import rates_bps, reach_m
-from radio.lora import Lora, time_on_air_s
-from radio.wifi_direct import WifiDirect
-from radio.zigbee import Zigbee, packet_error_rate
+from fedmule.radio.link import rates_bps, reach_m
+from fedmule.radio.radios.acoustic import Acoustic, noise_db_per_hz
+from fedmule.radio.radios.ble import Ble, packet_s
+from fedmule.radio.radios.lora import Lora, time_on_air_s
+from fedmule.radio.radios.wifi_direct import WifiDirect
+from fedmule.radio.radios.zigbee import Zigbee, packet_error_rate
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "radio"
 KINDS = [WifiDirect, Zigbee, Ble, Lora, Acoustic]

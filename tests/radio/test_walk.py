@@ -3,16 +3,16 @@ import numpy as np
 import pytest
 import shapely
 
-from mobility.places import Places
-from mobility.static import Static
-from mobility.terrain import Obstacle, Terrain
-from mobility.trajectory import Trajectories
-from mobility.waypoint import Waypoint
-from radio.disc import Disc
-from radio.graph import ContactGraph
-from radio.walk import Walk
-from radio.wifi_direct import WifiDirect
-from simulator.streams import Streams
+from fedmule.mobility.models.static import Static
+from fedmule.mobility.models.waypoint import Waypoint
+from fedmule.mobility.positions import Places
+from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.mobility.trajectory import Trajectories
+from fedmule.radio.graph import ContactGraph
+from fedmule.radio.radios.disc import Disc
+from fedmule.radio.radios.wifi_direct import WifiDirect
+from fedmule.radio.walks.random import Walk
+from fedmule.simulator.streams import Streams
 
 WALLS = [Obstacle(shapely.box(40, 10, 44, 90), True, 9.0), Obstacle(shapely.box(60, 50, 90, 55), True, 3.0)]
 TERRAIN = Terrain((100.0, 100.0), WALLS)

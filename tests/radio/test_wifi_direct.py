@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radio.disc import Disc
-from radio.link import rates_bps, reach_m
-from radio.wifi_direct import WifiDirect
+from fedmule.radio.link import rates_bps, reach_m
+from fedmule.radio.radios.disc import Disc
+from fedmule.radio.radios.wifi_direct import WifiDirect
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "radio"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import Run, load_run
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
+from fedmule.analysis import Run, load_run
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario import Scenario
 
 
 def run(scenario: Scenario, folder: Path) -> Run:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator import engines
-from simulator.batch import run_batch, run_folder
-from simulator.engines import Point, Processes
-from simulator.runfolder import is_done
-from simulator.scenario import Scenario
+from fedmule.simulator.runs.folder import is_done
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.studies import workers as engines
+from fedmule.simulator.studies.batch import run_batch, run_folder
+from fedmule.simulator.studies.workers import Point, Processes
 
 Small = Callable[..., Scenario]
 
@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
         columns = [{ name = "short", set = { "stop.visits" = 1 } }, { name = "long", set = { "stop.visits" = 99999 } }]
         """
     )
-    command = [sys.executable, "-m", "simulator", "paper", "two.toml", "--jobs", "1"]
+    command = [sys.executable, "-m", "fedmule", "paper", "two.toml", "--jobs", "1"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     runs = tmp_path / "paper/runs"
     until(lambda: list(runs.glob("*/summary.json")) and list(runs.glob("*.partial-*/contacts.arrows")))
@@ -144,7 +144,8 @@ def test_workers_do_not_outlive_a_killed_batch(small: Small, tmp_path: Path, mon
     """In a process of its own, which is killed; the pipe it shares with its workers closes when all are gone."""
     script = """if __name__ == "__main__":
         import sys; from pathlib import Path
-        import test_batch; from simulator import batch, engines; from simulator.scenario import Scenario
+        import test_batch; from fedmule.simulator.studies import batch, workers as engines
+        from fedmule.simulator.scenario import Scenario
         engines.run_point = test_batch.takes_long
         batch.run_batch([Scenario(seed=0), Scenario(seed=1)], Path(sys.argv[1]), engines.Processes(2), quiet=True)
     """

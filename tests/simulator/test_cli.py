@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from analysis import load_run
-from simulator.cli import main
+from fedmule.analysis import load_run
+from fedmule.simulator.cli import main
 
 LONG = ["--set", "stop.visits=100000"]
 
 
 def fedmule(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "simulator", *arguments]
+    command = [sys.executable, "-m", "fedmule", *arguments]
     nowhere = {**os.environ, "FEDMULE_DATA": str(cwd / "no data")}
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=120, env=nowhere)
 
 
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "simulator", *arguments]
+    command = [sys.executable, "-m", "fedmule", *arguments]
     return subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -64,7 +64,7 @@ def test_a_name_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
 
 
 def test_plain_lines_off_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: object) -> None:
-    monkeypatch.setattr("simulator.progress.LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("fedmule.simulator.runs.progress.LINE_EVERY_S", 0.0)
     monkeypatch.chdir(tmp_path)
     assert main(["run", "smoke", "--set", "stop.visits=5"]) == 0
     printed = capfd.readouterr().err  # type: ignore[attr-defined]
@@ -77,7 +77,7 @@ def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
     termios = pytest.importorskip("termios", reason="needs a Unix terminal")
     leader, follower = pty.openpty()
     termios.tcsetwinsize(leader, (40, 120))
-    command = [sys.executable, "-m", "simulator", "run", "smoke", "--out", "run"]
+    command = [sys.executable, "-m", "fedmule", "run", "smoke", "--out", "run"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=follower)
     os.close(follower)
     shown = b""

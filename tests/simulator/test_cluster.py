@@ -13,10 +13,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis import load_study
-from simulator.cli import main
-from simulator.engines import Home, digest_of_program, gpus_for, problems_of_workers
-from simulator.scenario import Scenario
+from fedmule.analysis import load_study
+from fedmule.simulator.cli import main
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.studies.workers import Home, digest_of_program, gpus_for, problems_of_workers
 
 pytest.importorskip("distributed", reason="Dask is not installed (pip install fedmule[study])")
 
@@ -45,16 +45,18 @@ class Dask:
 
         self.address = json.loads(self.file.read_text())["address"]
 
-    def start(self, what: str, *options: str, packages: Path = ROOT) -> subprocess.Popen[bytes]:
+    def start(self, what: str, *options: str, packages: Path | None = None) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "dask", what, "--scheduler-file", str(self.file), *options]
-        environment = {**os.environ, "PYTHONPATH": str(packages), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
+        environment = {**os.environ, "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
+        if packages is not None:
+            environment["PYTHONPATH"] = str(packages)
         process = subprocess.Popen(
             command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         self.processes.append(process)
         return process
 
-    def worker(self, threads: int = 1, packages: Path = ROOT) -> subprocess.Popen[bytes]:
+    def worker(self, threads: int = 1, packages: Path | None = None) -> subprocess.Popen[bytes]:
         options = ["--nthreads", str(threads), "--no-nanny", "--no-dashboard", "--host", "127.0.0.1"]
         return self.start("worker", *options, packages=packages)
 
@@ -84,8 +86,8 @@ def dask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dask]:
 def test_a_killed_worker_costs_nothing_but_time(dask: Dask, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, _ = dask.worker(), dask.worker()
     study = ["tiny.toml", "--vary", "vehicle.speed_mps=5,10,20", "--seeds", "2"]
-    command = [sys.executable, "-m", "simulator", "study", *study, "--engine", dask.address, "--out", "far"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    command = [sys.executable, "-m", "fedmule", "study", *study, "--engine", dask.address, "--out", "far"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ})
     runs = tmp_path / "far/runs"
     until(lambda: len(list(runs.glob("*.partial-*/contacts.arrows"))) == 2)  # both are at work
     first.kill()
@@ -105,12 +107,14 @@ def test_a_killed_worker_costs_nothing_but_time(dask: Dask, tmp_path: Path, caps
 def test_workers_with_another_program_or_several_threads_are_refused(
     dask: Dask, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = tmp_path / "other"
+    other = tmp_path / "other" / "fedmule"
+    other.mkdir(parents=True)
+    shutil.copy(ROOT / "__init__.py", other)
     for package in ("simulator", "mobility", "radio", "learning", "scenarios", "analysis"):
         shutil.copytree(ROOT / package, other / package, ignore=shutil.ignore_patterns("__pycache__"))
-    with (other / "learning/rwsadmm.py").open("a") as file:
+    with (other / "learning/algorithms/rwsadmm.py").open("a") as file:
         file.write("\n# changed\n")
-    dask.worker(packages=other)
+    dask.worker(packages=other.parent)
     dask.worker(threads=2)
     from distributed import Client
 
@@ -127,7 +131,7 @@ def test_workers_with_another_program_or_several_threads_are_refused(
 def test_an_address_where_nobody_answers_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("simulator.engines.CONNECT_S", 1)
+    monkeypatch.setattr("fedmule.simulator.studies.workers.CONNECT_S", 1)
     for address in ("tcp://127.0.0.1:9", "nonsense://x", "hello"):
         assert main(["study", "smoke", "--engine", address, "--out", str(tmp_path / "far")]) == 2
         assert f"--engine {address}: no Dask scheduler answers there" in capsys.readouterr().err
@@ -140,7 +144,7 @@ def test_what_workers_must_have(tmp_path: Path) -> None:
     answers = {
         "a": {"problem": None, "gpus": [("host", "0")]},
         "b": {"problem": "cannot see the folder x", "gpus": [("host", "0")]},
-        "c": ModuleNotFoundError("No module named 'simulator'"),
+        "c": ModuleNotFoundError("No module named 'fedmule'"),
         "d": {"problem": None, "gpus": [("host", "1")]},
         "e": {"problem": None, "gpus": [("other", "1")]},
     }
@@ -149,7 +153,7 @@ def test_what_workers_must_have(tmp_path: Path) -> None:
     assert on_gpus == [
         "worker a computes 4 tasks at a time; start it with --nthreads 1, and more workers instead",
         "worker b cannot see the folder x",
-        "worker c has no Fedmule, or another version: No module named 'simulator'",
+        "worker c has no Fedmule, or another version: No module named 'fedmule'",
         "2 workers share GPU 0 of host; give each its own by CUDA_VISIBLE_DEVICES",
     ]
     assert problems_of_workers(answers, threads, on_gpus=False) == on_gpus[:3]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from learning.image_sets import take_from
-from simulator.engine import Simulation
-from simulator.load import load_scenario
+from fedmule.learning.data.image_sets import take_from
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.scenario.load import load_scenario
 
 DIGITS = Path(__file__).parents[3] / "shared" / "data" / "mnist"
 SEEDS = (0, 1)

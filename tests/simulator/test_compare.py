@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis import load_study
-from simulator.cli import main
+from fedmule.analysis import load_study
+from fedmule.simulator.cli import main
 
 SCENARIO = """
 [clients]

@@ -12,15 +12,15 @@ import pytest
 import torch
 from runs import run, same
 
-from analysis import Run
-from learning.algorithm import Algorithm
-from mobility.trajectory import place_at
-from simulator.engine import Simulation
-from simulator.errors import ScenarioError, UserError
-from simulator.learner import choose_device
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
-from simulator.streams import Streams
+from fedmule.analysis import Run
+from fedmule.learning.algorithms.base import Algorithm
+from fedmule.mobility.trajectory import place_at
+from fedmule.simulator.build import choose_device
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.errors import ScenarioError, UserError
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.streams import Streams
 
 Small = Callable[..., Scenario]
 

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from simulator import experiments
-from simulator.batch import Failure, run_folder
-from simulator.cli import main
-from simulator.engines import Engine
-from simulator.errors import UserError
-from simulator.experiments import (
+from fedmule.simulator.cli import main
+from fedmule.simulator.errors import UserError
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.learning import Learning
+from fedmule.simulator.scenario.load import load_scenario, packaged_scenarios
+from fedmule.simulator.scenario.messages import tables_in
+from fedmule.simulator.studies import experiment as experiments
+from fedmule.simulator.studies.batch import Failure, run_folder
+from fedmule.simulator.studies.experiment import (
     gradients_per_client,
     gradients_per_visit,
     grid,
@@ -26,10 +29,7 @@ from simulator.experiments import (
     scenario_of_entry,
     tune,
 )
-from simulator.learning_keys import Learning
-from simulator.load import load_scenario, packaged_scenarios
-from simulator.problems import tables_in
-from simulator.scenario import Scenario
+from fedmule.simulator.studies.workers import Engine
 
 TINY = """
 title = "A small comparison"
@@ -132,7 +132,7 @@ ALGORITHMS += [
 def test_gradients_are_counted_as_the_algorithms_take_them(
     keys: dict[str, Any], small: Callable[..., Scenario]
 ) -> None:
-    from simulator.engine import Simulation
+    from fedmule.simulator.engine import Simulation
 
     scenario = small(learning={"local_steps": 7, **keys})
     assert gradients_per_visit(scenario.learning) == Simulation(scenario).learner.algorithm.steps
@@ -292,6 +292,6 @@ def test_a_comparison_from_file_to_tables_and_figures(
         assert f"({figure})" in written
         assert Path("paper", figure).stat().st_size > 10_000
 
-    monkeypatch.setattr("simulator.batch.run_batch", None)  # --report runs nothing
+    monkeypatch.setattr("fedmule.simulator.studies.batch.run_batch", None)  # --report runs nothing
     assert main(["paper", tiny, "--columns", "rwsadmm,ditto_star", "--report"]) == 0
     assert capfd.readouterr().out == first.out

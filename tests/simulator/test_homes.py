@@ -13,12 +13,12 @@ import pytest
 import torch
 from runs import run, same
 
-from learning.data import ClientData
-from simulator.check import cross_check
-from simulator.engine import Simulation
-from simulator.errors import ScenarioError
-from simulator.scenario import Scenario
-from simulator.world import _groups
+from fedmule.learning.data.client_data import ClientData
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.errors import ScenarioError
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.rules import cross_check
+from fedmule.simulator.world import _groups
 
 Small = Callable[..., Scenario]
 

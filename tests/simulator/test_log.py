@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from runs import run
 
-from simulator.scenario import Scenario
-from simulator.tables import read_table
+from fedmule.simulator.runs.tables import read_table
+from fedmule.simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
 

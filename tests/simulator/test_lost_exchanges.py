@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 import torch
 
-from learning.algorithm import Algorithm, Contact, Exchange
-from learning.neighbourhood import Neighbours
-from simulator.engine import Simulation
-from simulator.scenario import Scenario
+from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange
+from fedmule.learning.algorithms.neighbourhood import Neighbours
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.scenario import Scenario
 
 RANGE_M, NEAR_M, WALK_MPS = 20.0, 2.0, 36.0
 BPS, SETUP_S, LATENCY_S, COMPUTE_S = 20_000.0, 2.0, 0.4, 1.5

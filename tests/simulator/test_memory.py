@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from learning.algorithm import Algorithm
-from simulator import memory
-from simulator.cli import main
-from simulator.engine import Simulation
-from simulator.errors import UserError
-from simulator.learner import VARIANTS
-from simulator.memory import estimate, free_bytes, make_room, readable
-from simulator.scenario import Scenario
+from fedmule.learning import memory
+from fedmule.learning.algorithms.base import Algorithm
+from fedmule.learning.memory import estimate, free_bytes, make_room, readable
+from fedmule.simulator.build import VARIANTS
+from fedmule.simulator.cli import main
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.errors import UserError
+from fedmule.simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
 CPU = torch.device("cpu")

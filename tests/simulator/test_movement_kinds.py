@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import shapely
 
-from analysis import load_run
-from mobility.models import MOVEMENTS
-from simulator.errors import ScenarioError
-from simulator.load import scenario_of
-from simulator.run import run_scenario
-from simulator.streams import Streams
-from simulator.world import build_world
+from fedmule.analysis import load_run
+from fedmule.mobility.models.registry_gone import MOVEMENTS
+from fedmule.simulator.errors import ScenarioError
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario.load import scenario_of
+from fedmule.simulator.streams import Streams
+from fedmule.simulator.world import build_world
 
 HOUSES = [shapely.box(x, y, x + 35, y + 25) for x in (30, 130, 230) for y in (20, 110)]
 LEARNING = {"dataset": {"samples": [5, 20]}, "local_steps": 1}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from runs import same
 
-from analysis import load_run, load_study
-from mobility.movement import Movement
-from simulator.cli import main
-from simulator.errors import UserError
-from simulator.notebook import simulate, vary
+import fedmule
+from fedmule.analysis import load_run, load_study
+from fedmule.mobility.models.movement import Movement
+from fedmule.simulator.cli import main
+from fedmule.simulator.errors import UserError
 
 FEW = {"stop.visits": 6, "clients.count": 4, "learning.evaluate_every": 3}
 
@@ -34,7 +34,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_simulate_is_fedmule_run(tmp_path: Path) -> None:
-    folder = simulate("smoke", FEW, seed=3)
+    folder = fedmule.run("smoke", FEW, seed=3)
     assert folder == Path("runs/smoke")
     options = [f"--set={key}={value}" for key, value in FEW.items()]
     assert main(["run", "smoke", *options, "--seed", "3", "--quiet", "--out", "other"]) == 0
@@ -43,29 +43,29 @@ def test_simulate_is_fedmule_run(tmp_path: Path) -> None:
 
 def test_a_scenario_may_be_a_dict_with_classes_in_it() -> None:
     tables = {"clients": {"count": 4, "mobility": {"kind": Row, "gap_m": 30.0}}, "stop": {"visits": 4}}
-    run = load_run(simulate(tables, seed=1, out="mine"))
+    run = load_run(fedmule.run(tables, seed=1, out="mine"))
     assert run.scenario["seed"] == 1
     assert run.scenario["clients"]["mobility"]["kind"] == "test_notebook:Row"
     places = run.track[run.track["node"] == "client"].drop_duplicates("id").sort_values("id")
     assert list(places["x_m"]) == [20, 50, 80, 110]
-    changed = load_run(simulate("smoke", {**FEW, "clients.mobility": Row}))
+    changed = load_run(fedmule.run("smoke", {**FEW, "clients.mobility": Row}))
     assert changed.scenario["clients"]["mobility"] == "test_notebook:Row"
 
 
 def test_classes_that_are_only_named_need_leave() -> None:
     named = {**FEW, "clients.mobility": "test_notebook:Row"}
     with pytest.raises(UserError, match="would run code that is not part of Fedmule"):
-        simulate("smoke", named)
-    simulate("smoke", named, allow_plugins=True)
+        fedmule.run("smoke", named)
+    fedmule.run("smoke", named, allow_plugins=True)
     with pytest.raises(UserError, match=r"vehicle\.speed = 3.*did you mean"):
-        simulate("smoke", {"vehicle.speed": 3})
+        fedmule.run("smoke", {"vehicle.speed": 3})
 
 
 def test_vary_is_a_study_and_tells_of_runs_that_fail(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x,label\n1,0\n2,1\n")
     data = ["synthetic", {"kind": "file", "path": str(tmp_path / "data.csv")}]
     with pytest.warns(UserWarning, match="2 of 4 runs failed, the first one so: "):
-        folder = vary("smoke", {"learning.dataset": data}, seeds=2, changes=FEW, jobs=1)
+        folder = fedmule.study("smoke", {"learning.dataset": data}, seeds=2, changes=FEW, jobs=1)
     assert folder == Path("studies/smoke")
     study = load_study(folder)
     assert list(study.index["status"]) == ["done", "done", "failed", "failed"]

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from analysis import load_run
-from analysis.theory import as_text, theory
-from simulator.cli import main
+from fedmule.analysis import load_run
+from fedmule.analysis.theory import as_text, theory
+from fedmule.simulator.cli import main
 
 MODULE = """
 import numpy as np
 import torch
-from learning.algorithm import Update
-from learning.fedavg import FedAvg
-from learning.mlr import MLR
-from learning.synthetic import synthetic
-from mobility.movement import Movement
-from radio.link import Ladder, Radio
-from radio.policy import Policy
+from fedmule.learning.algorithms.base import Update
+from fedmule.learning.algorithms.fedavg import FedAvg
+from fedmule.learning.models.mlr import MLR
+from fedmule.learning.data.synthetic import synthetic
+from fedmule.mobility.models.movement import Movement
+from fedmule.radio.link import Ladder, Radio
+from fedmule.radio.walks.policy import Policy
 
 
 class Backwards(Policy):

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis import Run, load_run
-from simulator.cli import main
-from simulator.load import load_scenario
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
-from simulator.streams import Streams
-from simulator.world import PROPAGATIONS, RADIOS, build_radio
+from fedmule.analysis import Run, load_run
+from fedmule.simulator.cli import main
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.load import load_scenario
+from fedmule.simulator.streams import Streams
+from fedmule.simulator.world import PROPAGATIONS, RADIOS, build_radio
 
 Small = Callable[..., Scenario]
 KINDS = sorted(RADIOS)
@@ -167,7 +167,7 @@ def test_link_refuses_bad_distances(distances: str, capsys: pytest.CaptureFixtur
 
 
 def test_link_does_not_load_torch(tmp_path: Path) -> None:
-    code = "import sys; from simulator.cli import main; main(['link', 'lora']); sys.exit('torch' in sys.modules)"
+    code = "import sys; from fedmule.simulator.cli import main; main(['link', 'lora']); exit('torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, check=False, timeout=60, env=dict(os.environ)
     )

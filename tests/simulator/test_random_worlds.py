@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import shapely
 
-from analysis import load_run
-from mobility.trajectory import place_at
-from simulator.check import cross_check
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
+from fedmule.analysis import load_run
+from fedmule.mobility.trajectory import place_at
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.rules import cross_check
 
 MOBILITIES: list[dict[str, Any]] = [
     {"kind": "static"},

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import load_run, load_study
-from simulator.cli import main
-from simulator.experiments import load_experiment, plan
+from fedmule.analysis import load_run, load_study
+from fedmule.simulator.cli import main
+from fedmule.simulator.studies.experiment import load_experiment, plan
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 

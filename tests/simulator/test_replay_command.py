@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator.batch import run_folder
-from simulator.cli import main
-from simulator.run import run_scenario
-from simulator.study import Study, index_of, plan, write_study
+from fedmule.simulator.cli import main
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.studies.batch import run_folder
+from fedmule.simulator.studies.plan import Study, index_of, plan, write_study
 
 RUN = ["run", "smoke", "--quiet", "--set", "stop.visits=4"]
 

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from runs import run, same
 
-from analysis import Run, load_run
-from learning.fedavg import FedAvg
-from simulator.checkpoint import Checkpoints, checkpoint_file
-from simulator.cli import main
-from simulator.errors import UserError
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
+from fedmule.analysis import Run, load_run
+from fedmule.learning.algorithms.fedavg import FedAvg
+from fedmule.simulator.cli import main
+from fedmule.simulator.errors import UserError
+from fedmule.simulator.runs.checkpoint import Checkpoints, checkpoint_file
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
 
@@ -151,7 +151,7 @@ def test_a_killed_process_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[
     """With the command line, SIGKILL and the clock: checkpoints as often as can be."""
     keys = ["--set", "log.checkpoint_s=1e-9", "--set", "learning.local_steps=40"]
     folder = tmp_path / "killed"
-    command = [sys.executable, "-m", "simulator", "run", "smoke", *keys, "--quiet", "--out", str(folder)]
+    command = [sys.executable, "-m", "fedmule", "run", "smoke", *keys, "--quiet", "--out", str(folder)]
     process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
     while not checkpoint_file(folder).exists():
         assert process.poll() is None

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.errors import UserError
-from simulator.explain import entries, explain
-from simulator.load import find_scenario, load_scenario, own_classes, packaged_scenarios, to_toml
-from simulator.problems import tables_in
-from simulator.scenario import Scenario
+from fedmule.simulator.errors import UserError
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.explain import entries, explain
+from fedmule.simulator.scenario.load import find_scenario, load_scenario, own_classes, packaged_scenarios, to_toml
+from fedmule.simulator.scenario.messages import tables_in
 
 
 def errors_of(tmp_path: Path, text: str, *overrides: str) -> list[str]:
@@ -203,7 +203,7 @@ def test_every_key_is_explained() -> None:
 def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     code = (
         "import sys\n"
-        "from simulator.cli import main\n"
+        "from fedmule.simulator.cli import main\n"
         "try:\n"
         f"    main({arguments!r})\n"
         "except SystemExit:\n"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from runs import run, same
 
-from simulator.scenario import Scenario
+from fedmule.simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
 

@@ -14,16 +14,16 @@ import shapely
 from numpy.typing import NDArray
 from runs import run, same
 
-from analysis import Run
-from mobility.trajectory import place_at
-from radio.link import HAIR_S, linked
-from simulator.check import cross_check
-from simulator.engine import Simulation
-from simulator.errors import ScenarioError
-from simulator.runfolder import NoLog
-from simulator.scenario import Scenario
-from simulator.streams import Streams
-from simulator.world import build_radio, build_terrain
+from fedmule.analysis import Run
+from fedmule.mobility.trajectory import place_at
+from fedmule.radio.link import HAIR_S, linked
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.errors import ScenarioError
+from fedmule.simulator.runs.folder import NoLog
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.rules import cross_check
+from fedmule.simulator.streams import Streams
+from fedmule.simulator.world import build_radio, build_terrain
 
 Small = Callable[..., Scenario]
 DISC = {"kind": "disc", "range_m": 60.0, "rate_mbps": 0.05, "setup_s": 1.0}

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from learning.algorithm import Settings
-from simulator.errors import StateError
-from simulator.state import load_state, save_state
+from fedmule.learning.algorithms.base import Settings
+from fedmule.simulator.errors import StateError
+from fedmule.simulator.runs.state import load_state, save_state
 
 
 def thing(fill: float) -> Any:

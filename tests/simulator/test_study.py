@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import load_study
-from simulator.cli import main
-from simulator.errors import UserError
-from simulator.study import Study, combinations, plan
-from simulator.values import expand_range, parse_vary
+from fedmule.analysis import load_study
+from fedmule.simulator.cli import main
+from fedmule.simulator.errors import UserError
+from fedmule.simulator.scenario.overrides import expand_range, parse_vary
+from fedmule.simulator.studies.plan import Study, combinations, plan
 
 SMALL = """
 [terrain]
@@ -240,7 +240,7 @@ def test_a_bad_study_file_is_refused_in_words(
 def test_own_classes_need_to_be_allowed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "mine.py").write_text(
         """
-from mobility.static import Static
+from fedmule.mobility.models.static import Static
 
 class Corner(Static):
     def start(self):
@@ -255,7 +255,7 @@ class Corner(Static):
 
 
 def test_an_interrupted_study_keeps_what_is_done_in_its_index(here: Path) -> None:
-    command = [sys.executable, "-m", "simulator", "study", "tiny.toml", "--vary", "stop.visits=2,999999"]
+    command = [sys.executable, "-m", "fedmule", "study", "tiny.toml", "--vary", "stop.visits=2,999999"]
     process = subprocess.Popen(
         [*command, "--seeds", "1", "--jobs", "1"], stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": _root()}
     )

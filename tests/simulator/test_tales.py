@@ -14,10 +14,10 @@ import pytest
 import shapely
 from runs import run
 
-import scenarios
-from analysis import Run
-from simulator.engine import Simulation
-from simulator.load import load_scenario
+from fedmule import scenarios
+from fedmule.analysis import Run
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.scenario.load import load_scenario
 
 FOLDER = Path(scenarios.__file__).parent
 VISITS = {"warzone": 30, "earthquake": 20, "wildlife": 20, "underwater": 15, "city": 12, "blackout": 25}
@@ -74,7 +74,7 @@ def files_named(value: Any) -> list[str]:
 def test_every_file_a_scenario_refers_to_ships_with_it() -> None:
     config = configparser.ConfigParser()
     config.read(FOLDER.parent / "setup.cfg")
-    shipped = [glob.strip() for glob in config["options.package_data"]["scenarios"].split(",")]
+    shipped = [glob.strip() for glob in config["options.package_data"]["fedmule.scenarios"].split(",")]
     named = 0
     for toml in FOLDER.rglob("*.toml"):
         for file in [toml.name, *files_named(tomllib.loads(toml.read_text()))]:
@@ -117,7 +117,7 @@ def test_rubble_closes_streets_and_the_truck_goes_round(short: Callable[[str], R
 
 
 def test_cars_of_the_city_come_and_go_and_keep_to_the_speed_limit() -> None:
-    from mobility.formats import read_trace
+    from fedmule.mobility.traces.formats import read_trace
 
     trace = read_trace(FOLDER / "city_fleet.xml.gz")
     assert len(trace) == 48

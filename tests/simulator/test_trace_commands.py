@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import load_run
-from analysis.plots import draw_run
-from mobility.formats import read_trace
-from simulator.cli import main
+from fedmule.analysis import load_run
+from fedmule.analysis.plots import draw_run
+from fedmule.mobility.traces.formats import read_trace
+from fedmule.simulator.cli import main
 
 CSV = "node,t,x,y\n0,0,0,0\n0,100,100,0\n1,0,100,0\n1,100,0,0\n2,40,50,90\n2,60,,\n"
 

@@ -11,16 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis import load_run
-from learning.image_sets import IMAGE_SETS
-from simulator.cli import main
+from fedmule.analysis import load_run
+from fedmule.learning.data.image_sets import IMAGE_SETS
+from fedmule.simulator.cli import main
 
 PARTS = """
 import numpy as np
 import torch
-from learning.data import ClientData
-from learning.mlr import MLR
-from learning.samples import Samples
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.models.mlr import MLR
+from fedmule.learning.data.samples import Samples
 
 
 def samples(clients, generator, change=""):
@@ -456,7 +456,7 @@ def test_a_trial_leaves_a_run_as_it_is(fine: Callable[..., None], monkeypatch: p
     fine(model)
     tried = load_run("run").contacts.drop(columns="host_time_s")
     Path("run").rename("tried")
-    monkeypatch.setattr("simulator.learner.try_model", lambda model, data: None)
+    monkeypatch.setattr("fedmule.simulator.build.try_model", lambda model, data: None)
     fine(model)
     assert load_run("run").contacts.drop(columns="host_time_s").equals(tried)
 

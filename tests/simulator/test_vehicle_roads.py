@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 import shapely
 
-from analysis import load_run
-from mobility.driving import Driving
-from mobility.road_network import RoadNetwork, grid_lines
-from mobility.terrain import Obstacle, Terrain
-from simulator.errors import ScenarioError
-from simulator.load import load_scenario, scenario_of, to_toml
-from simulator.mobility_keys import StaticMobility
-from simulator.run import run_scenario
-from simulator.scenario import Scenario
-from simulator.streams import Streams
-from simulator.world import build_world
+from fedmule.analysis import load_run
+from fedmule.mobility.driving import Driving
+from fedmule.mobility.road_network import RoadNetwork, grid_lines
+from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.simulator.errors import ScenarioError
+from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.load import load_scenario, scenario_of, to_toml
+from fedmule.simulator.scenario.mobility import StaticMobility
+from fedmule.simulator.streams import Streams
+from fedmule.simulator.world import build_world
 
 SIZE = (400.0, 300.0)
 LAKE = shapely.box(120, 80, 280, 220)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from runs import run
 
-from analysis.theory import as_text, theory
-from simulator.scenario import Scenario
+from fedmule.analysis.theory import as_text, theory
+from fedmule.simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
 policies = pytest.mark.parametrize("walk", ["nearest_unvisited", "oldest_first", "tour"])

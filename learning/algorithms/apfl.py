@@ -1,0 +1,61 @@
+"""APFL (Deng et al. 2020): a client uses a mixture of its own model and its copy of the global one."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import Algorithm, Contact, Draw, Model, Settings, Update
+from fedmule.learning.algorithms.fedavg import mean_by_samples
+from fedmule.learning.data.client_data import ClientData
+
+
+def mixture(v: Tensor, w: Tensor, alpha: Tensor) -> Tensor:
+    """x = αv + (1 − α)w. Shapes [S,d], α [S,1]."""
+    return alpha * v + (1 - alpha) * w
+
+
+def apfl_step(v: Tensor, g: Tensor, alpha: Tensor, eta: float) -> Tensor:
+    """v ← v − ηαg, with g the gradient at the mixture: its gradient with respect to v is αg."""
+    return v - eta * alpha * g
+
+
+def alpha_step(alpha: Tensor, v: Tensor, w: Tensor, g: Tensor, eta: float) -> Tensor:
+    """α ← clip(α − η<g, v − w>, 0, 1), with g the gradient at the mixture."""
+    return (alpha - eta * (g * (v - w)).sum(dim=1, keepdim=True)).clamp(0, 1)
+
+
+class APFL(Algorithm):
+    """The token is FedAvg's; a client keeps v and α, and its personal model is αv + (1 − α)w.
+
+    At α = 0 it is FedAvg, at α = 1 local training. Two gradients per local step; one model down and one up.
+    """
+
+    state_copies = 2
+
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
+        super().__init__(data, model, settings, start, draw)
+        self.own = self.models.clone()  # v [n,d]
+        self.alpha = start.new_full((data.clients, 1), settings.apfl_alpha)
+
+    @property
+    def steps(self) -> int:
+        return 2 * self.settings.local_steps
+
+    def update(self, contact: Contact) -> Update:
+        clients, eta = contact.clients, self.settings.step_size
+        index = self._index(clients)
+        before, v, alpha = self.models[index], self.own[index], self.alpha[index]
+        w = self.token.repeat(len(clients), 1)
+        batches = self._batches(clients, self.settings.local_steps)
+        losses = w.new_zeros(())
+        for rows in batches:
+            to_w, _ = self._gradient(w, rows)
+            g, loss = self._gradient(mixture(v, w, alpha), rows)
+            next_alpha = alpha_step(alpha, v, w, g, eta) if self.settings.apfl_adaptive else alpha
+            v, w, alpha = apfl_step(v, g, alpha, eta), w - eta * to_w, next_alpha
+            losses += loss.mean()
+        moved = self._replace_token(mean_by_samples(self, clients, w))
+        self.own[index] = v
+        self.alpha[index] = alpha
+        self._store(index, before, mixture(v, w, alpha))
+        return Update(float(losses / len(batches)), self.steps, moved)

@@ -1,0 +1,114 @@
+"""FedAvg with several models: IFCA (Ghosh et al. 2020), and an oracle that knows who belongs together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import (
+    BYTES_PER_NUMBER,
+    Contact,
+    Draw,
+    Exchange,
+    IntArray,
+    Model,
+    Settings,
+    Update,
+    descend,
+)
+from fedmule.learning.algorithms.fedavg import FedAvg, mean_by_samples
+from fedmule.learning.data.client_data import ClientData
+
+
+class Clusters(FedAvg):
+    """Each client belongs to a cluster; its cluster's model becomes the mean of the members delivered."""
+
+    carried = ("token", "centres")
+
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
+        super().__init__(data, model, settings, start, draw)
+        self.centres = self._first_centres(start, draw)  # [k,d]
+        self.cluster = np.zeros(data.clients, dtype=np.int64)  # [n] as last chosen
+
+    def update(self, contact: Contact) -> Update:
+        clients = contact.clients
+        self.cluster[clients] = chosen = self._choice(clients)
+        if self.opened(contact.progress):
+            return self._train_alone(clients)
+        index = self._index(clients)
+        before = self.models[index]
+        x, loss = descend(self, self.centres[self._index(chosen)], self._batches(clients))
+        centres = self.centres.clone()
+        for k in np.unique(chosen).tolist():
+            members = np.flatnonzero(chosen == k)
+            centres[k] = mean_by_samples(self, clients[members], x[self._index(members)])
+        moved = float((centres - self.centres).norm())
+        self.centres = centres
+        self.token = centres.mean(dim=0)
+        self._store(index, before, x)
+        return Update(float(loss), self.steps, moved)
+
+    def meeting(self, progress: float) -> Exchange:
+        one, k = super().meeting(progress), len(self.centres)
+        return replace(one, bytes_down=k * one.bytes_down, bytes_up=k * one.bytes_up)
+
+    def tokens(self, clients: IntArray) -> Tensor:
+        return self.centres[self._index(self._choice(clients))]
+
+    def _choice(self, clients: IntArray) -> IntArray:
+        """The clusters [S] these clients belong to now."""
+        raise NotImplementedError
+
+    def _first_centres(self, start: Tensor, draw: Draw) -> Tensor:
+        raise NotImplementedError
+
+
+class IFCA(Clusters):
+    """All models go down; a client takes the one with the least loss on its training data and sends that one back."""
+
+    def _first_centres(self, start: Tensor, draw: Draw) -> Tensor:
+        """The start, and others of the same law: its numbers with random signs."""
+        k = self.settings.ifca_clusters
+        signs = draw(np.arange(k), np.full(k, -1), len(start)) < 0.5
+        signs[0] = True
+        return start * torch.from_numpy(np.where(signs, 1.0, -1.0)).to(start)
+
+    def exchange(self, clients: IntArray, progress: float) -> Exchange:
+        whole = super().exchange(clients, progress)
+        k = self.settings.ifca_clusters
+        looks = k * self.model.flops(1) / 3 * self.data.train_count[clients]  # a pass forward of each model
+        free = self.released[clients] & self.opened(progress)
+        up = whole.bytes_up + np.where(whole.bytes_up > 0, BYTES_PER_NUMBER, 0)  # which one it is
+        return Exchange(k * whole.bytes_down, up, whole.flops + np.where(free, 0.0, looks))
+
+    def _choice(self, clients: IntArray) -> IntArray:
+        """Those that have the least loss; clients on their own keep what they took."""
+        choice = self.cluster[clients]
+        for i in np.flatnonzero(~self.released[clients]).tolist():
+            client = int(clients[i])
+            first = int(self.data.first[client])
+            rows = slice(first, first + int(self.data.train_count[client]))
+            features, labels = self.data.features[rows], self.data.labels[rows]
+            scores = [self.model.scores(centre, features) for centre in self.centres]
+            losses = torch.stack([torch.nn.functional.cross_entropy(s, labels) for s in scores])
+            choice[i] = int(losses.argmin())
+        return choice
+
+
+class SquadOracle(Clusters):
+    """Knows whose data belong together: a cluster for each place. What a perfect choice of clusters would give."""
+
+    def _first_centres(self, start: Tensor, draw: Draw) -> Tensor:
+        assert self.data.place is not None
+        return start.repeat(int(self.data.place.max()) + 1, 1)
+
+    def exchange(self, clients: IntArray, progress: float) -> Exchange:
+        whole = super().exchange(clients, progress)
+        return Exchange(whole.bytes_down, whole.bytes_up, whole.flops, broadcast=False)
+
+    def _choice(self, clients: IntArray) -> IntArray:
+        assert self.data.place is not None
+        return self.data.place[clients]

@@ -1,0 +1,35 @@
+"""Ditto (Li et al. 2021): FedAvg, and beside it a model of each client's own that is drawn to the token."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import Algorithm, Contact, Pull, Update, descend
+from fedmule.learning.algorithms.fedavg import mean_by_samples
+
+
+def to_the_token(y: Tensor, eta: float, lam: float) -> Pull:
+    """v ← v − η(g + λ(v − y)): down the gradient of f(v) + (λ/2)|v − y|²."""
+    return Pull(y, eta * lam, first=True)
+
+
+class Ditto(Algorithm):
+    """The token is FedAvg's; a client keeps its personal model v and trains both on the same batches.
+
+    At λ = 0 it is FedAvg beside local training. Two gradients per local step; one model down and one up.
+    """
+
+    @property
+    def steps(self) -> int:
+        return 2 * self.settings.local_steps
+
+    def update(self, contact: Contact) -> Update:
+        clients, eta, lam = contact.clients, self.settings.step_size, self.settings.ditto_lambda
+        index = self._index(clients)
+        before = self.models[index]
+        batches = self._batches(clients, self.settings.local_steps)
+        w, _ = descend(self, self.token.repeat(len(clients), 1), batches)
+        v, loss = descend(self, before, batches, to_the_token(self.token, eta, lam))
+        moved = self._replace_token(mean_by_samples(self, clients, w))
+        self._store(index, before, v)
+        return Update(float(loss), self.steps, moved)

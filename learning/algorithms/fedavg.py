@@ -1,0 +1,41 @@
+"""FedAvg (McMahan et al. 2017), carried by the vehicle; with fine-tuning if asked."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Update, descend
+from fedmule.learning.algorithms.opening import Opening
+
+
+def weighted_mean(x: Tensor, samples: Tensor) -> Tensor:
+    """y = Σ n_i x_i / Σ n_i over models x [S,d] with n_i samples [S]."""
+    weights = samples / samples.sum()
+    return (weights.unsqueeze(1) * x).sum(dim=0)
+
+
+def mean_by_samples(algorithm: Algorithm, clients: IntArray, x: Tensor) -> Tensor:
+    """The mean of these clients' models x [S,d], weighted by their training samples."""
+    return weighted_mean(x, x.new_tensor(algorithm.data.train_count[clients].astype(np.float32)))
+
+
+class FedAvg(Opening):
+    """Clients start from the token, take local steps, and the token becomes the mean of those delivered.
+
+    With `fine_tune`, from `open_at` of the run on clients take the token once more and train on their own.
+    """
+
+    def opened(self, progress: float) -> bool:
+        return self.settings.fine_tune and super().opened(progress)
+
+    def update(self, contact: Contact) -> Update:
+        clients = contact.clients
+        if self.opened(contact.progress):
+            return self._train_alone(clients)
+        index = self._index(clients)
+        before = self.models[index]
+        x, loss = descend(self, self.token.repeat(len(clients), 1), self._batches(clients))
+        moved = self._replace_token(mean_by_samples(self, clients, x))
+        self._store(index, before, x)
+        return Update(float(loss), self.steps, moved)

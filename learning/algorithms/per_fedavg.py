@@ -1,0 +1,72 @@
+"""Per-FedAvg (Fallah et al. 2020): a token from which one gradient step makes a good personal model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import Algorithm, Contact, Update
+
+Gradient = Callable[[Tensor], Tensor]  # g(x) [S,d] at x [S,d]
+
+
+def adapted(w: Tensor, g: Tensor, alpha: float) -> Tensor:
+    """x = w − αg(w)."""
+    return w - alpha * g
+
+
+def first_order_step(w: Tensor, g_adapted: Tensor, eta: float) -> Tensor:
+    """w ← w − ηg(x) with x = w − αg(w): the Hessian left out."""
+    return w - eta * g_adapted
+
+
+def hessian_free_step(w: Tensor, g_adapted: Tensor, g: Gradient, eta: float, alpha: float, delta: float) -> Tensor:
+    """w ← w − η(p − α(g(w + δp) − g(w − δp))/2δ) with p = g(x): the difference stands for the Hessian times p."""
+    product = (g(w + delta * g_adapted) - g(w - delta * g_adapted)) / (2 * delta)
+    return w - eta * (g_adapted - alpha * product)
+
+
+class PerFedAvg(Algorithm):
+    """Steps down the loss after adaptation, on independent batches; the token is the plain mean of those delivered.
+
+    The personal model is the client's w after one adaptation on one more batch. Gradients per visit: 2 per local
+    step (`first_order`) or 4 (`hessian_free`), and that one. One model down and one up.
+    """
+
+    @property
+    def hessian_free(self) -> bool:
+        return self.settings.per_fedavg_variant == "hessian_free"
+
+    @property
+    def steps(self) -> int:
+        return (4 if self.hessian_free else 2) * self.settings.local_steps + 1
+
+    def update(self, contact: Contact) -> Update:
+        clients, alpha, count = contact.clients, self.settings.per_fedavg_step_size, self.settings.local_steps
+        index = self._index(clients)
+        before, w = self.models[index], self.token.repeat(len(clients), 1)
+        per_step = 3 if self.hessian_free else 2
+        batches = self._batches(clients, per_step * count + 1)
+        losses = w.new_zeros(())
+        for rows in batches[:-1].unflatten(0, (count, per_step)):  # D, D' and, for hessian_free, D''
+            g, _ = self._gradient(w, rows[0])
+            g_adapted, loss = self._gradient(adapted(w, g, alpha), rows[1])
+            w = self._step(w, g_adapted, rows[-1])
+            losses += loss.mean()
+        moved = self._replace_token(w.mean(dim=0))
+        g, _ = self._gradient(w, batches[-1])
+        self._store(index, before, adapted(w, g, alpha))
+        return Update(float(losses / count), self.steps, moved)
+
+    def _step(self, w: Tensor, g_adapted: Tensor, rows: Tensor) -> Tensor:
+        keys = self.settings
+        if not self.hessian_free:
+            return first_order_step(w, g_adapted, keys.step_size)
+
+        def gradient(x: Tensor) -> Tensor:
+            return self._gradient(x, rows)[0]
+
+        return hessian_free_step(
+            w, g_adapted, gradient, keys.step_size, keys.per_fedavg_step_size, keys.per_fedavg_delta
+        )

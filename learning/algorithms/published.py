@@ -1,0 +1,128 @@
+"""RWSADMM as published: `derived` from the paper's own subproblems, and `printed` to the letter.
+
+`printed` does not learn: from its zero start it never moves, from others it diverges. It is here to show that.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import Algorithm, Constraint, Contact, Draw, Model, Settings, Update, widths
+from fedmule.learning.algorithms.constraint import measure
+from fedmule.learning.data.client_data import ClientData
+
+DECAY = 0.99  # of κ per visit, unless set otherwise
+
+
+def derived_x(y: Tensor, z: Tensor, g: Tensor, beta: float, eps: float | Tensor) -> Tensor:
+    """x = y' − sgn(g)·max(0, eps + (|g| − z')/β); where g = 0 both signs tie and x = y'."""
+    return y - g.sign() * (eps + (g.abs() - z) / beta).clamp(min=0)
+
+
+def derived_z(x: Tensor, y: Tensor, z: Tensor, beta: float, kappa: float, eps: float | Tensor) -> Tensor:
+    """z = max(0, z' + κβ(|y' − x| − eps))."""
+    return (z + kappa * beta * ((y - x).abs() - eps)).clamp(min=0)
+
+
+def derived_c(x: Tensor, y: Tensor, z: Tensor, beta: float, eps: float | Tensor) -> Tensor:
+    """c = x − (z/β − eps)·sgn(y' − x)."""
+    return x - (z / beta - eps) * (y - x).sign()
+
+
+def printed_x(x: Tensor, y: Tensor, z: Tensor, g: Tensor, beta: float, eps: float | Tensor) -> Tensor:
+    """x = y' + (1/β)·sgn(y' − x')·(z' − eps − g)."""
+    return y + (y - x).sign() * (z - eps - g) / beta
+
+
+def printed_z(x: Tensor, y: Tensor, z: Tensor, beta: float, kappa: float, eps: float | Tensor) -> Tensor:
+    """z = z' + κβ(x − y' − eps)."""
+    return z + kappa * beta * (x - y - eps)
+
+
+def printed_bracket(x: Tensor, y: Tensor, z: Tensor, beta: float, eps: float | Tensor) -> Tensor:
+    """x − (z/β + eps)·sgn(y' − x)."""
+    return x - (z / beta + eps) * (y - x).sign()
+
+
+class _Published(Algorithm):
+    """What both share: one step per visit, duals z, κ that decays, and the paper's L_β."""
+
+    state_copies = 2
+
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
+        super().__init__(data, model, settings, start, draw)
+        self.duals = torch.zeros_like(self.models)  # z [n,d]
+        self._kappa = settings.kappa
+        self._eps = widths(model, settings.eps, start)
+
+    @property
+    def steps(self) -> int:
+        return 1
+
+    def constraint(self, progress: float) -> Constraint:
+        """L_β adds (1/n) Σ <z, |y − x| − eps> + (β/2)| |y − x| − eps |²."""
+        eps, beta = self._eps, self.settings.beta
+
+        def penalty(rows: slice) -> Tensor:
+            excess = (self.token - self.models[rows]).abs() - eps
+            return (self.duals[rows] * excess).sum() + beta / 2 * excess.square().sum()
+
+        return measure(self.models, self.tokens, self.duals, eps, penalty)
+
+    def _decay(self) -> float:
+        """κ for this visit; smaller for the next."""
+        kappa = self._kappa
+        self._kappa *= DECAY if self.settings.kappa_decay is None else self.settings.kappa_decay
+        return kappa
+
+
+class Derived(_Published):
+    """The exact minimisers of the paper's subproblems; the token is the mean of all clients' contributions."""
+
+    state_copies = 3
+
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
+        super().__init__(data, model, settings, start, draw)
+        self.adds_up = settings.token_pace is None
+        self.contributions = self.models.clone()  # c [n,d]
+
+    def update(self, contact: Contact) -> Update:
+        clients, beta, eps, kappa = contact.clients, self.settings.beta, self._eps, self._decay()
+        index = self._index(clients)
+        before = self.models[index]
+        g, loss = self._gradient(before, self._batches(clients)[0])
+        x = derived_x(self.token, self.duals[index], g, beta, eps)
+        z = derived_z(x, self.token, self.duals[index], beta, kappa, eps)
+        c = derived_c(x, self.token, z, beta, eps)
+        if self.settings.token_pace is None:
+            step = (c - self.contributions[index]).sum(dim=0) / self._divisor(self.data.clients, len(clients))
+        else:
+            step = self.settings.token_pace * (c.mean(dim=0) - self.token)
+        self.token = self.token + step
+        self.duals[index] = z
+        self.contributions[index] = c
+        self._store(index, before, x)
+        return Update(float(loss.mean()), self.steps, float(step.norm()), kappa)
+
+
+class Printed(_Published):
+    """The paper's equations and its zero start: y = y' + (1/(n_i·|S|)) Σ [new bracket] − Σ [old bracket]."""
+
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
+        super().__init__(data, model, settings, torch.zeros_like(start), draw)
+
+    def update(self, contact: Contact) -> Update:
+        clients, beta, eps, kappa = contact.clients, self.settings.beta, self._eps, self._decay()
+        index = self._index(clients)
+        before, z_before = self.models[index], self.duals[index]
+        g, loss = self._gradient(before, self._batches(clients)[0])
+        x = printed_x(before, self.token, z_before, g, beta, eps)
+        z = printed_z(x, self.token, z_before, beta, kappa, eps)
+        new = printed_bracket(x, self.token, z, beta, eps).sum(dim=0)
+        old = printed_bracket(before, self.token, z_before, beta, eps).sum(dim=0)
+        step = new / (contact.neighbourhood * len(clients)) - old
+        self.token = self.token + step
+        self.duals[index] = z
+        self._store(index, before, x)
+        return Update(float(loss.mean()), self.steps, float(step.norm()), kappa)

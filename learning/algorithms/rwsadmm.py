@@ -1,0 +1,159 @@
+"""RWSADMM, variant `slack`: ADMM along a random walk for models within a tube |x − y| ≤ eps of the token."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import (
+    Constraint,
+    Contact,
+    Draw,
+    IntArray,
+    Model,
+    Pull,
+    Settings,
+    Update,
+    clip,
+    descend,
+    kernels_for,
+    widths,
+)
+from fedmule.learning.algorithms.constraint import measure
+from fedmule.learning.algorithms.opening import Opening
+from fedmule.learning.data.client_data import ClientData
+
+
+def project(x: Tensor, y: Tensor, eps: float | Tensor) -> Tensor:
+    """x ← y + clip(x − y, ±eps): the nearest model inside the tube."""
+    return x.clamp(y - eps, y + eps)
+
+
+def to_the_tube(anchor: Tensor, eta: float, beta: float, eps: float | Tensor) -> Pull:
+    """x0 = x − ηg;  q = x0 − y + lam/β;  x = x0 − ηβ/(1+ηβ)·(q − clip(q, ±eps)), with y − lam/β as the anchor."""
+    return Pull(anchor, eta * beta / (1 + eta * beta), eps)
+
+
+def no_tube(eps: float | Tensor) -> bool:
+    return isinstance(eps, float) and math.isinf(eps)
+
+
+def contribution(
+    x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, eps: float | Tensor
+) -> tuple[Tensor, Tensor]:
+    """s = clip(x − y + lam/β, ±eps);  lam += κβ(x − y − s);  c = x − s + lam/β.
+
+    With q = x − y + lam/β and e = q − s, what is outside the tube, x − y − s = e − lam/β: inside it c = y exactly.
+    """
+    q = (x - y).add_(lam, alpha=1 / beta)
+    e = q.sub_(clip(q, eps))
+    c = torch.add(y, e, alpha=1 + kappa).sub_(lam, alpha=kappa / beta)
+    return ((1 - kappa) * lam).add_(e, alpha=kappa * beta), c
+
+
+class Slack(Opening):
+    """ADMM for the set |x − y| ≤ eps, with proximal stochastic steps.
+
+    Until `open_at` of the run the tube has half-width `eps`. Then it opens (eps = ∞): a client takes the token
+    once more and from then on trains on its own, so that nothing more needs to be sent.
+    """
+
+    state_copies = 3
+
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
+        super().__init__(data, model, settings, start, draw)
+        self.duals = torch.zeros_like(self.models)  # lam [n,d]
+        # c [n,d]. With the growing mean it counts for clients seen only; else everyone begins with the token.
+        self.contributions = torch.zeros_like(self.models) if settings.growing_mean else self.models.clone()
+        self.adds_up, self.grows = settings.token_pace is None, settings.growing_mean
+        self.seen = np.zeros(data.clients, dtype=bool)
+        self.seen_count = 0
+        self._kappa = settings.kappa
+        self._eps = widths(model, settings.eps, start)
+
+    def eps(self, progress: float) -> float | Tensor:
+        """The tube's half-width now, of all coordinates or of each [d]."""
+        return math.inf if self.opened(progress) else self._eps
+
+    def opened(self, progress: float) -> bool:
+        return super().opened(progress) or no_tube(self._eps)
+
+    def update(self, contact: Contact) -> Update:
+        clients, eps, keys = contact.clients, self.eps(contact.progress), self.settings
+        if self.opened(contact.progress):
+            return replace(self._train_alone(clients), kappa=self._kappa)
+        y = self.tokens(clients)
+        x, pull = self._arrive(clients, y, eps)
+        x, loss = descend(self, x, self._batches(clients), pull)
+        moved, kappa = self._contribute(clients, x, y, eps), self._kappa
+        self._kappa *= 1.0 if keys.kappa_decay is None else keys.kappa_decay
+        return Update(float(loss), self.steps, moved, kappa)
+
+    def constraint(self, progress: float) -> Constraint:
+        """L_β adds (1/n) Σ <lam, r> + (β/2)|r|² with r = x − y − s; r = 0 once the tube is open."""
+        eps, beta = self.eps(progress), self.settings.beta
+        if no_tube(eps):
+            return Constraint(0.0, 0.0, 0.0, float(self.duals.norm()), 0.0)
+
+        def penalty(rows: slice) -> Tensor:
+            x, lam = self.models[rows], self.duals[rows]
+            s = x + lam / beta - self.contributions[rows]  # from c = x − s + lam/β
+            s = torch.where(self._column(self.seen[rows]), s, torch.zeros_like(s))
+            r = x - self.tokens(np.arange(rows.start, rows.stop)) - s
+            return (lam * r).sum() + beta / 2 * r.square().sum()
+
+        return measure(self.models, self.tokens, self.duals, eps, penalty)
+
+    def _arrive(self, clients: IntArray, y: Tensor, eps: float | Tensor) -> tuple[Tensor, Pull]:
+        """The models [S,d] clients begin with, their token y for those not seen before, and what pulls them."""
+        keys, own = self.settings, self.seen[clients]
+        within = eps if keys.project_on_arrival else math.inf
+        if kernels := kernels_for(y, *self._kept()):
+            kept, given = [part.numpy() for part in self._kept()], y.view(-1, y.shape[-1]).numpy()
+            x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, given, keys.beta, within))
+        else:
+            index = self._index(clients)
+            x = project(self._or_token(self.models[index], own, y), y, within)
+            anchor = y - self.duals[index] / keys.beta
+        return x, to_the_tube(anchor, keys.step_size, keys.beta, eps)
+
+    def _contribute(self, clients: IntArray, x: Tensor, y: Tensor, eps: float | Tensor) -> float:
+        """Keep the models x [S,d] and what they contribute, and move the token; returns how far it moved."""
+        beta, kappa = self.settings.beta, self._kappa
+        counts, share = self._token_rule(clients)
+        if kernels := kernels_for(self.token, x, y, *self._kept()):
+            kept, moved_sq = [part.numpy() for part in self._kept()], self.last_step_sq.numpy()
+            tokens = y.view(-1, y.shape[-1]).numpy(), self.token.numpy()
+            token, moved = kernels.contribute(
+                clients, counts, x.numpy(), kept, moved_sq, *tokens, beta, kappa, eps, share
+            )
+            self.token = torch.from_numpy(token)
+            return moved
+        index = self._index(clients)
+        lam, c = contribution(x, y, self.duals[index], beta, kappa, eps)
+        step = share * (c - self._or_token(self.contributions[index], counts, self.token)).sum(dim=0)
+        self.duals[index], self.contributions[index] = lam, c
+        self._store(index, self.models[index], x)
+        return self._replace_token(self.token + step)
+
+    def _kept(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.models, self.duals, self.contributions
+
+    def _token_rule(self, clients: IntArray) -> tuple[NDArray[np.bool_], float]:
+        """y += share · Σ (c − last) over those delivered: whose last contribution counts (else it is y), and the share.
+
+        So y is the mean of the last contributions: of clients seen so far, of all n, or (at a pace) of those delivered.
+        """
+        first = ~self.seen[clients]
+        self.seen[clients] = True
+        self.seen_count += int(first.sum())
+        if self.settings.token_pace is not None:
+            return np.zeros_like(first), self.settings.token_pace / len(clients)
+        if self.settings.growing_mean:
+            return ~first, 1 / self._divisor(self.seen_count, len(clients))
+        return np.ones_like(first), 1 / self._divisor(self.data.clients, len(clients))

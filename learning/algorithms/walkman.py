@@ -1,0 +1,45 @@
+"""Walkman (Mao et al. 2018): consensus ADMM along a random walk."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import Algorithm, Contact, Draw, Model, Settings, Update
+from fedmule.learning.data.client_data import ClientData
+
+
+def walkman_step(y: Tensor, lam: Tensor, g: Tensor, beta: float) -> tuple[Tensor, Tensor, Tensor]:
+    """x = y − lam/β − g/β;  lam += β(x − y);  c = x + lam/β. Shapes [S,d], y [d]."""
+    x = y - lam / beta - g / beta
+    lam = lam + beta * (x - y)
+    return x, lam, x + lam / beta
+
+
+class Walkman(Algorithm):
+    """One linearised step per visit; the token is the mean of all clients' last contributions."""
+
+    state_copies = 3
+    adds_up = True
+
+    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
+        super().__init__(data, model, settings, start, draw)
+        self.duals = torch.zeros_like(self.models)
+        self.contributions = self.models.clone()  # c [n,d]; their mean is the token from the start
+
+    @property
+    def steps(self) -> int:
+        return 1
+
+    def update(self, contact: Contact) -> Update:
+        clients = contact.clients
+        index = self._index(clients)
+        before = self.models[index]
+        g, loss = self._gradient(before, self._batches(clients)[0])
+        x, lam, c = walkman_step(self.token, self.duals[index], g, self.settings.beta)
+        step = (c - self.contributions[index]).sum(dim=0) / self._divisor(self.data.clients, len(clients))
+        self.token = self.token + step
+        self.duals[index] = lam
+        self.contributions[index] = c
+        self._store(index, before, x)
+        return Update(float(loss.mean()), self.steps, float(step.norm()))

@@ -1,0 +1,138 @@
+"""Whose samples are whose: every sample belongs to one client at most, and to one of its parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.data.samples import Samples
+from fedmule.learning.errors import DataError
+
+IntArray = NDArray[np.int64]
+Rows = list[IntArray]  # for each client, the rows of its samples
+
+FEWEST = 3  # samples of a client: one for each of its parts
+REDRAWS = 200
+
+
+def by_labels(samples: Samples, clients: int, generator: np.random.Generator, labels: int = 2) -> Rows:
+    """Each client gets samples of `labels` labels only, in unequal numbers; labels are spread evenly over clients."""
+    if labels > samples.classes:
+        raise DataError(f"labels = {labels}: the data have only {samples.classes} labels")
+    _enough_in_all(samples, clients)
+    # The client at place p of a random order holds the labels at places p … p + labels − 1 of another, in a circle.
+    place, circle = generator.permutation(clients), generator.permutation(samples.classes)
+    rows: Rows = [np.empty(0, dtype=np.int64) for _ in range(clients)]
+    for at, label in enumerate(circle):
+        holders = np.flatnonzero((at - place) % samples.classes < labels)
+        if not holders.size:
+            continue
+        found = generator.permutation(np.flatnonzero(samples.labels == label))
+        share = generator.lognormal(0.0, 1.0, len(holders))
+        least = min(FEWEST, len(found) // len(holders))
+        sizes = least + np.floor(share / share.sum() * (len(found) - least * len(holders))).astype(int)
+        for client, part in zip(holders, np.split(found, np.cumsum(sizes))[:-1], strict=True):
+            rows[client] = np.concatenate([rows[client], part])
+    return enough(rows)
+
+
+def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator, alpha: float = 0.3) -> Rows:
+    """Each label's samples go to clients in shares drawn from a Dirichlet law; a small alpha means strong skew."""
+    _enough_in_all(samples, clients)
+    of_label = [np.flatnonzero(samples.labels == label) for label in range(samples.classes)]
+    for _ in range(REDRAWS):
+        shuffled, cuts = [], []
+        sizes = np.zeros(clients, dtype=np.int64)
+        for found in of_label:
+            shuffled.append(generator.permutation(found))
+            share = generator.dirichlet(np.full(clients, alpha))
+            cuts.append((np.cumsum(share)[:-1] * len(found)).astype(int))
+            sizes += np.diff(cuts[-1], prepend=0, append=len(found))
+        if sizes.min() >= FEWEST:
+            break
+    parts = [np.split(found, cut) for found, cut in zip(shuffled, cuts, strict=True)]
+    return enough([np.concatenate(mine) for mine in zip(*parts, strict=True)])
+
+
+def evenly(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
+    """Everyone gets the same number of samples, drawn at random."""
+    return enough(np.array_split(generator.permutation(len(samples.labels)), clients))
+
+
+def by_column(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
+    """As the data say."""
+    if samples.owner is None:
+        raise DataError(
+            "the data do not say whose they are: a file needs a column client, or learning.dataset.client names one"
+        )
+    found = int(samples.owner.max()) + 1
+    if found != clients:
+        raise DataError(f"the data are those of {found} clients or places, and there are {clients}")
+    order = np.argsort(samples.owner, kind="stable")
+    return enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))))
+
+
+def split(
+    samples: Samples,
+    rows: Rows,
+    generator: np.random.Generator,
+    test_share: float = 0.25,
+    validation_share: float = 0.0,
+    max_train_samples: int | None = None,
+) -> ClientData:
+    """Each client's samples, shuffled, in three parts; training samples beyond the most allowed are left out."""
+    kept, train, validation = [], [], []
+    for mine in rows:
+        mine = generator.permutation(mine)
+        least = 1 if validation_share > 0 else 0
+        tests = min(max(1, round(test_share * len(mine))), len(mine) - 1 - least)
+        checks = min(max(least, round(validation_share * len(mine))), len(mine) - 1 - tests)
+        trains = len(mine) - tests - checks
+        used = min(trains, max_train_samples or trains)
+        kept.append(np.concatenate([mine[:used], mine[trains:]]))
+        train.append(used)
+        validation.append(checks)
+    order = np.concatenate(kept)
+    return ClientData(
+        torch.from_numpy(samples.features[order]),
+        torch.from_numpy(samples.labels[order]),
+        samples.classes,
+        np.concatenate([[0], np.cumsum([len(mine) for mine in kept])]),
+        np.array(train),
+        np.array(validation),
+        samples.shape,
+    )
+
+
+def check_rows(rows: Rows, samples: Samples, clients: int) -> None:
+    """Raise a DataError unless rows name some samples for each client, and none of them twice."""
+    if len(rows) != clients:
+        raise DataError(f"gives samples to {len(rows)} clients, and clients.count = {clients}")
+    enough(rows)
+    everyone = np.concatenate(rows)
+    if everyone.dtype.kind not in "iu" or everyone.min() < 0 or everyone.max() >= len(samples.labels):
+        raise DataError(f"rows must be whole numbers from 0 to {len(samples.labels) - 1}")
+    times = np.bincount(everyone)
+    if times.max() > 1:
+        raise DataError(f"gives away sample {int(np.argmax(times))} {times.max()} times")
+
+
+def enough(rows: Rows) -> Rows:
+    """The rows as they are, if everyone has samples for all parts."""
+    for client, mine in enumerate(rows):
+        if len(mine) < FEWEST:
+            raise DataError(
+                f"client {client} of {len(rows)} would get {len(mine)} samples and needs {FEWEST}: take fewer "
+                "clients, more data or less skew"
+            )
+    return rows
+
+
+def _enough_in_all(samples: Samples, clients: int) -> None:
+    if len(samples.labels) < FEWEST * clients:
+        raise DataError(
+            f"{len(samples.labels)} samples are not enough for {clients} clients: each would get too few and needs "
+            f"{FEWEST}"
+        )

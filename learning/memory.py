@@ -1,0 +1,59 @@
+"""What the clients' state and data take, and whether the device has room for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.errors import MemoryShortError
+
+BYTES_PER_NUMBER = 4  # float32
+MEMINFO = Path("/proc/meminfo")
+
+
+def estimate(clients: int, parameters: int, state_copies: int, data_bytes: int) -> int:
+    """Bytes of `state_copies` tensors [n,d] and the data; the rest is small beside them."""
+    return BYTES_PER_NUMBER * clients * parameters * state_copies + data_bytes
+
+
+def size_of(data: ClientData) -> int:
+    """Bytes of the samples and their labels."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in (data.features, data.labels))
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """What is free on the device; None where nobody knows."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        for line in MEMINFO.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    try:  # no such file on this system: at most all there is
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def make_room(needed: int, device: torch.device) -> None:
+    """Raise MemoryShortError with advice if so many bytes more do not fit on the device."""
+    free = free_bytes(device)
+    if free is not None and needed > free:
+        elsewhere = ', or learning.device = "cpu"' if device.type != "cpu" else ""
+        raise MemoryShortError(
+            f"the clients' models and data need about {readable(needed)}, and {device} has {readable(free)} free: take "
+            f"fewer clients (clients.count), a smaller model, fewer samples (learning.max_train_samples){elsewhere}"
+        )
+
+
+def readable(count: int) -> str:
+    """Bytes as kB, MB or GB."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count / 1000:.1f} kB"

@@ -1,0 +1,115 @@
+"""A multilayer perceptron, for many clients' parameters at once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import Pull, kernels_for
+from fedmule.learning.data.client_data import ClientData
+
+
+def softmax_error(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the mean cross-entropy of scores [S,B,c] with labels [S,B]: its gradient [S,B,c] and its value [S]."""
+    log_p = torch.log_softmax(scores, dim=2)
+    index = labels.unsqueeze(2)
+    loss = -log_p.gather(2, index).mean(dim=(1, 2))
+    error = log_p.exp_()
+    error.scatter_add_(2, index, error.new_full((), -1.0).expand(index.shape))
+    error /= labels.shape[1]
+    return error, loss
+
+
+class MLP:
+    """Dense layers with ReLU between; parameters are one vector [d]: each layer's weights [out,in], then its bias."""
+
+    def __init__(self, features: int, classes: int, hidden: tuple[int, ...] = (100, 100)) -> None:
+        self.widths = (features, *hidden, classes)
+        sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(self.widths)]
+        self.layers = {f"layer {i + 1}": size for i, size in enumerate(sizes)}
+        self.parameters = sum(sizes)
+        self._rooms: dict[Any, Any] = {}
+
+    def start(self, generator: np.random.Generator) -> Tensor:
+        """A random model [d]: uniform within ±1/√inputs, layer by layer."""
+        parts = [
+            generator.uniform(-(inputs**-0.5), inputs**-0.5, (inputs + 1) * outputs)
+            for inputs, outputs in pairwise(self.widths)
+        ]
+        return torch.from_numpy(np.concatenate(parts).astype(np.float32))
+
+    def gradient(self, x: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients [S,d] and losses [S] of S models x [S,d], each on its own batch [S,B,f], [S,B]."""
+        layers = self._layers(x)
+        inputs = [features]  # of each layer [S,B,·]
+        for weights, bias in layers[:-1]:
+            inputs.append(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights.mT).relu_())
+        weights, bias = layers[-1]
+        error, loss = softmax_error(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights.mT), labels)
+        gradient = torch.empty_like(x)
+        to_layers = self._layers(gradient)
+        for depth in range(len(layers) - 1, -1, -1):
+            to_weights, to_bias = to_layers[depth]
+            torch.bmm(error.mT, inputs[depth], out=to_weights)
+            torch.sum(error, dim=1, out=to_bias)
+            if depth:
+                error = torch.bmm(error, layers[depth][0])
+                error.mul_(inputs[depth] > 0)
+        return gradient, loss
+
+    def descend(
+        self, x: Tensor, data: ClientData, batches: Tensor, eta: float, pull: Pull | None
+    ) -> tuple[Tensor, float] | None:
+        """All steps of a visit by compiled loops, unless they cannot or a subclass has a gradient of its own."""
+        pull = pull or Pull(x, 0.0)
+        kernels = kernels_for(x, data.features, pull.anchor)
+        if kernels is None or type(self).gradient is not MLP.gradient:
+            return None
+        starts, rows, samples = x.numpy(), batches.numpy(), (data.features.numpy(), data.labels.numpy())
+        size, number = rows.shape[2], starts.dtype.type
+        anchors, eps = pull.anchor.view(-1, self.parameters).numpy(), kernels.widths(pull.eps, starts[0])
+        model, layers, space = self._room(kernels, size, starts.dtype)
+        trained, loss = np.empty_like(starts), 0.0
+        scale, strength = number(-eta / size), number(pull.strength)
+        for i in range(len(starts)):
+            model[:] = starts[i]
+            batch, anchor = np.ascontiguousarray(rows[:, i]), anchors[i % len(anchors)]
+            loss += kernels.steps(model, layers, *samples, batch, scale, anchor, strength, eps, pull.first, *space)
+            trained[i] = model
+        return torch.from_numpy(trained), loss / len(starts)
+
+    def scores(self, x: Tensor, features: Tensor) -> Tensor:
+        """Class scores [N,c] of one model x [d] on samples [N,f]."""
+        *hidden, (weights, bias) = [(w[0], b[0]) for w, b in self._layers(x.unsqueeze(0))]
+        for hidden_weights, hidden_bias in hidden:
+            features = torch.addmm(hidden_bias, features, hidden_weights.T).relu_()
+        return torch.addmm(bias, features, weights.T)
+
+    def flops(self, samples: int) -> float:
+        """Floating-point operations of one gradient: forward, to the weights, and back to all inputs but the first."""
+        products = [inputs * outputs for inputs, outputs in pairwise(self.widths)]
+        return float(2 * samples * (3 * sum(products) - products[0]))
+
+    def smoothness(self, data: ClientData) -> float | None:
+        return None  # not known for a network with hidden layers
+
+    def _room(self, kernels: Any, size: int, dtype: Any) -> tuple[Any, Any, Any]:
+        """What the compiled loops need, once for each size of batches: a model [d], its layers, and other memory."""
+        if (size, dtype) not in self._rooms:
+            model = torch.empty(self.parameters, dtype=torch.from_numpy(np.empty(0, dtype)).dtype).numpy()
+            layers = tuple((weights[0], bias[0]) for weights, bias in self._layers(model[None]))
+            self._rooms[size, dtype] = model, layers, kernels.space(self.widths, size, dtype)
+        return self._rooms[size, dtype]
+
+    def _layers(self, x: Any) -> list[tuple[Any, Any]]:
+        """Weights [S,out,in] and biases [S,out] of each layer, as views of x [S,d], a tensor or an array."""
+        layers, at = [], 0
+        for inputs, outputs in pairwise(self.widths):
+            middle, end = at + inputs * outputs, at + (inputs + 1) * outputs
+            layers.append((x[:, at:middle].reshape(len(x), outputs, inputs), x[:, middle:end]))
+            at = end
+        return layers

@@ -1,0 +1,33 @@
+"""Multinomial logistic regression, for many clients' parameters at once."""
+
+from __future__ import annotations
+
+import torch
+
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.models.mlp import MLP
+
+
+class MLR(MLP):
+    """A linear layer and softmax; parameters are one vector [d]: the weights [c,f] row by row, then the bias [c]."""
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__(features, classes, hidden=())
+        self.features = features
+        self.classes = classes
+
+    def flops(self, samples: int) -> float:
+        """Floating-point operations of one gradient over this many samples."""
+        forward = 2 * samples * self.features * self.classes + samples * self.classes
+        softmax = 4 * samples * self.classes
+        backward = 2 * samples * self.features * self.classes + samples * self.classes
+        return float(forward + softmax + backward)
+
+    def smoothness(self, data: ClientData) -> float | None:
+        """L: the largest over clients of half the largest eigenvalue of its second-moment matrix (with bias)."""
+        largest = 0.0
+        for first, count in zip(data.first[:-1], data.train_count, strict=True):
+            x = data.features[first : first + count]
+            x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
+            largest = max(largest, float(torch.linalg.matrix_norm(x, 2)) ** 2 / (2 * int(count)))
+        return largest

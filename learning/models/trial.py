@@ -1,0 +1,75 @@
+"""A model tried on a few samples before a run, so that one that does not fit is told in words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.errors import DataError
+from fedmule.learning.models.module import ModuleModel
+
+PARTS = ("parameters", "start", "gradient", "scores", "flops", "smoothness")
+
+
+def wrap(module: torch.nn.Module, data: ClientData) -> ModuleModel:
+    """A torch module as a model for these data."""
+    name, shape = type(module).__name__, data.shape or (data.features.shape[1],)
+    if not list(module.parameters()):
+        raise DataError(f"{name} has no parameters to learn")
+    frozen = [part for part, value in module.named_parameters() if not value.requires_grad]
+    if frozen:
+        raise DataError(f"{name} keeps {frozen[0]} from learning; all parameters of a model learn and are exchanged")
+    try:
+        return ModuleModel(module, shape)
+    except DataError:
+        raise
+    except Exception as error:  # whatever the user's module raises
+        raise DataError(f"{name} cannot take samples of shape {shape}: {error!r}") from None
+
+
+def try_model(model: Any, data: ClientData) -> None:
+    """Raise a DataError unless the model starts, scores and has a gradient on some of these data."""
+    missing = [part for part in PARTS if not hasattr(model, part)]
+    if missing:
+        raise DataError(f"has no {missing[0]}; a model is a torch.nn.Module or has {', '.join(PARTS)}")
+    few, features, labels = min(4, len(data.labels)), data.features, data.labels
+    noise = [[0]] if getattr(model, "random", False) else []
+    try:
+        with torch.random.fork_rng(devices=[]):
+            start = model.start(np.random.default_rng(0)).to(features.device)
+            _check_shape("its start", start, (model.parameters,), features.dtype)
+            scores, of_two = model.scores(start, features[:few]), model.scores(start, features[:2])
+            _check_shape(f"its scores of {few} samples of {data.classes} classes", scores, (few, data.classes))
+            gradient, loss = model.gradient(
+                start.unsqueeze(0), features[:2].unsqueeze(0), labels[:2].unsqueeze(0), *noise
+            )
+            _check_shape("its gradient", gradient, (1, model.parameters))
+            _check_shape("its losses", loss, (1,))
+            flops = float(model.flops(1))
+    except DataError:
+        raise
+    except Exception as error:  # whatever the user's model raises
+        raise DataError(f"fails on samples of these data: {error!r}") from None
+    for what, values in (("first parameters", start), ("scores", scores), ("losses", loss)):
+        if not torch.isfinite(values).all():
+            raise DataError(f"its {what} are not finite numbers")
+    if not torch.allclose(scores[:2], of_two, rtol=0, atol=1e-3 * max(1.0, float(scores.abs().max()))):
+        raise DataError(
+            "its scores of a sample change with the samples beside it, as batch norm does; use layer or group "
+            "norm instead"
+        )
+    if not (math.isfinite(flops) and flops >= 0):
+        raise DataError(f"its flops must be a number, 0 or more, not {flops}")
+
+
+def _check_shape(what: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> None:
+    if not isinstance(value, Tensor) or tuple(value.shape) != shape:
+        found = f"of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise DataError(f"{what} must be a tensor of shape {shape}, not {found}")
+    if dtype is not None and value.dtype != dtype:
+        raise DataError(f"{what} must be {dtype}, not {value.dtype}")

@@ -1,0 +1,140 @@
+"""What several vehicles carry, for algorithms that know of one token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import BYTES_PER_NUMBER, Algorithm, Contact, Exchange, Update
+
+
+class Carried:
+    """Each vehicle's token, or whatever `Algorithm.carried` names; taken up for its contacts and put down after.
+
+    In between the algorithm holds the mean over vehicles: that is what accuracy and diagnostics look at. Two vehicles
+    that meet go on with the mean of their tokens.
+    """
+
+    def __init__(self, algorithm: Algorithm, vehicles: int = 1) -> None:
+        self._algorithm = algorithm
+        self._by_vehicle = [self._put_down() for _ in range(vehicles)]
+        algorithm.vehicles = vehicles
+
+    def update(self, vehicle: int, contact: Contact) -> Update:
+        """Update with exactly the clients delivered at a contact of this vehicle."""
+        if len(self._by_vehicle) == 1:
+            return self._algorithm.update(contact)
+        self._take_up(self._by_vehicle[vehicle])
+        update = self._algorithm.update(contact)
+        self._by_vehicle[vehicle] = self._put_down()
+        self._hold_mean()
+        return update
+
+    def meeting(self, a: int, b: int, progress: float) -> Exchange:
+        """What it weighs when two vehicles meet: down is from a to b. No bytes: they have nothing to exchange."""
+        return self._algorithm.meeting(progress)
+
+    def meet(self, a: int, b: int) -> None:
+        """Two vehicles have exchanged what they carry."""
+        mean = {name: (one + self._by_vehicle[b][name]) / 2 for name, one in self._by_vehicle[a].items()}
+        self._by_vehicle[a], self._by_vehicle[b] = mean, dict(mean)
+        self._hold_mean()
+
+    def of(self, vehicle: int) -> dict[str, Tensor]:
+        """What a vehicle carries, by name."""
+        return self._by_vehicle[vehicle]
+
+    def _hold_mean(self) -> None:
+        names = self._algorithm.carried
+        self._take_up({name: torch.stack([own[name] for own in self._by_vehicle]).mean(dim=0) for name in names})
+
+    def _take_up(self, things: dict[str, Tensor]) -> None:
+        for name, thing in things.items():
+            setattr(self._algorithm, name, thing)
+
+    def _put_down(self) -> dict[str, Tensor]:
+        return {name: getattr(self._algorithm, name).clone() for name in self._algorithm.carried}
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What one vehicle has changed so far."""
+
+    contacts: int  # how many of its contacts they come from
+    total: Tensor  # [d] sum of c − c_stored over all clients delivered; of c − y⁰ where one was new to all vehicles
+
+
+class AddedUp(Carried):
+    """For tokens that are a mean of the clients' last contributions: the vehicles' changes add up.
+
+    Each vehicle knows its own changes and those of others as of when it last heard of them; its token is
+
+        y = y⁰ + (sum of all changes it knows) / (number of clients it counts)
+
+    which is exactly the mean of the contributions once it knows of everything. Where two meet each takes over
+    what the other knows more of. A vehicle counts the clients it has met or heard of, or all (`Algorithm.grows`).
+    """
+
+    def __init__(self, algorithm: Algorithm, vehicles: int) -> None:
+        super().__init__(algorithm, vehicles)
+        clients, nothing = algorithm.data.clients, Changes(0, torch.zeros_like(algorithm.token))
+        self._start = algorithm.token.clone()  # y⁰
+        self._known = [[nothing] * vehicles for _ in range(vehicles)]  # by the vehicle that knows, and of whom
+        self._met: NDArray[np.bool_] = np.zeros((vehicles, clients), dtype=bool)  # by a vehicle, or so it heard
+        self._met_by_any = np.zeros(clients, dtype=bool)
+
+    def update(self, vehicle: int, contact: Contact) -> Update:
+        clients, grows = contact.clients, self._algorithm.grows
+        self._met[vehicle, clients] = True
+        new = int((~self._met_by_any[clients]).sum()) if grows else 0
+        self._met_by_any[clients] = True
+        before = self._by_vehicle[vehicle]["token"]
+        self._algorithm.counted = counted = self._count(vehicle)
+        update = super().update(vehicle, contact)
+        # The update measured those new to all from the token: y += (Σ (c − y) + Σ (c − c_stored)) / counted.
+        change = counted * (self._by_vehicle[vehicle]["token"] - before) + new * (before - self._start)
+        own = self._known[vehicle][vehicle]
+        self._known[vehicle][vehicle] = Changes(own.contacts + 1, own.total + change)
+        self._add_up(vehicle)
+        return update
+
+    def meeting(self, a: int, b: int, progress: float) -> Exchange:
+        """Changes the other has not heard of, the counts of contacts, and a bit for each client."""
+        whole = self._algorithm.meeting(progress)
+        news = [sum(p.contacts > q.contacts for p, q in zip(*pair, strict=True)) for pair in self._both_ways(a, b)]
+        overhead = BYTES_PER_NUMBER * len(self._known) + (self._met.shape[1] + 7) // 8 if any(news) else 0
+        down, up = (np.where(whole.bytes_down > 0, n * whole.bytes_down + overhead, 0) for n in news)
+        return replace(whole, bytes_down=down, bytes_up=up)
+
+    def meet(self, a: int, b: int) -> None:
+        both = [
+            max(p, q, key=lambda known: known.contacts) for p, q in zip(self._known[a], self._known[b], strict=True)
+        ]
+        met = self._met[a] | self._met[b]
+        for vehicle in (a, b):
+            self._known[vehicle], self._met[vehicle] = list(both), met
+            self._add_up(vehicle)
+
+    def _both_ways(self, a: int, b: int) -> list[tuple[list[Changes], list[Changes]]]:
+        return [(self._known[a], self._known[b]), (self._known[b], self._known[a])]
+
+    def _add_up(self, vehicle: int) -> None:
+        total = torch.stack([known.total for known in self._known[vehicle]]).sum(dim=0)
+        self._by_vehicle[vehicle] = {"token": self._start + total / max(self._count(vehicle), 1)}
+        self._hold_mean()
+
+    def _count(self, vehicle: int) -> int:
+        return int(self._met[vehicle].sum()) if self._algorithm.grows else self._met.shape[1]
+
+
+def carried_by(vehicles: int, algorithm: Algorithm, merge: str) -> Carried:
+    """What the vehicles carry: tokens whose changes add up where they can and are asked to, else averaged ones."""
+    return (
+        AddedUp(algorithm, vehicles)
+        if vehicles > 1 and merge == "add_up" and algorithm.adds_up
+        else Carried(algorithm, vehicles)
+    )

@@ -1,0 +1,68 @@
+"""Drift: under water, with the currents."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedmule.mobility.models.bouncing import Bounds
+from fedmule.mobility.models.current import Current
+from fedmule.mobility.models.movement import Draw, FloatArray, IntArray, Movement, Waypoints, normals, random_places
+from fedmule.mobility.terrain import Terrain
+
+STEP = 0.1  # of an eddy's radius: how far the strongest current carries in a step
+
+
+class Drift(Movement):
+    """Clients are carried by eddies and spread by turbulence; a share of them is moored and stays.
+
+    dx = u dt + √(2K) dW with the steady current u and the diffusion K, m²/s. The current has no sources and crosses no
+    shore, and what turbulence would carry ashore bounces back, so clients stay uniform over the water, and start so.
+    """
+
+    still = False
+
+    def __init__(
+        self,
+        terrain: Terrain,
+        count: int,
+        draw: Draw,
+        eddies: int = 6,
+        eddy_m: float = 150.0,
+        speed_mps: float = 0.3,
+        diffusion_m2ps: float = 0.0,
+        moored: float = 0.0,
+    ) -> None:
+        self._terrain = terrain
+        self._draw = draw
+        number = np.arange(eddies)
+        uniform = draw(count + number, 0 * number, 2)  # ids apart from the clients'
+        self.current = Current(
+            terrain, uniform * terrain.size_m, np.where(number % 2 == 0, 1.0, -1.0), eddy_m, speed_mps
+        )
+        self._step_s = STEP * eddy_m / speed_mps
+        self._jitter_m = float(np.sqrt(2 * diffusion_m2ps * self._step_s))
+        self._bounds = Bounds(terrain)
+        client = np.arange(count)
+        lot = draw(client, 0 * client - 1, 1)[:, 0]
+        self.moored = np.argsort(np.argsort(lot, kind="stable")) < round(moored * count)  # [n]
+        self._steps = np.zeros(count, dtype=np.int64)  # steps taken so far; numbers the draws
+
+    def start(self) -> FloatArray:
+        return random_places(self._terrain, self._draw, np.arange(len(self._steps)), 0 * self._steps)
+
+    def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
+        step = self._steps[client]
+        self._steps[client] += 1
+        afloat = ~self.moored[client]
+        fixed, client, t, step = client[~afloat], client[afloat], t[afloat], step[afloat]
+        way = self.current.drifted(xy[afloat], self._step_s) - xy[afloat]
+        if self._jitter_m > 0:
+            way += self._jitter_m * normals(self._draw(client, -2 - step, 2))
+        metres = np.hypot(*way.T)
+        walk = self._bounds.go(xy[afloat], way, np.maximum(metres, 1e-12) / self._step_s).ways
+        return Waypoints.join(
+            [
+                Waypoints(fixed, np.full(len(fixed), np.inf), xy[~afloat]),
+                Waypoints(client[walk.walker], t[walk.walker] + walk.seconds, walk.xy),
+            ]
+        )

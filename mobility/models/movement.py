@@ -1,0 +1,180 @@
+"""What a movement model is: where clients start, and their next waypoints when asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmule.mobility.terrain import PLACE_TRIES, Terrain
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+NOWHERE_X_M = -1e8  # whoever is not there at all waits at or west of here, out of everyone's reach
+
+# draw(ids [m], counters [m], k) -> uniform numbers [m,k] that depend on (id, counter) alone, so that movement
+# does not depend on the order in which it is asked for.
+Draw = Callable[[IntArray, IntArray, int], FloatArray]
+
+
+class MovementError(ValueError):
+    """A model that cannot move its clients on this terrain; `key` is the dotted rest of the key that is wrong."""
+
+    def __init__(self, message: str, key: str = "") -> None:
+        self.key = key
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Waypoints:
+    """Waypoints of several clients, those of one client in the order of time; linear in between."""
+
+    client: IntArray  # [k]
+    t: FloatArray  # [k] s
+    xy: FloatArray  # [k,2] m
+
+    @staticmethod
+    def join(parts: list[Waypoints]) -> Waypoints:
+        return Waypoints(
+            np.concatenate([p.client for p in parts]),
+            np.concatenate([p.t for p in parts]),
+            np.concatenate([p.xy for p in parts]),
+        )
+
+
+class Movement:
+    """Base of the movement models. A model of one's own overrides `start` and, if clients move, `extend`."""
+
+    still = True  # False: clients move between visits, and `extend` is asked for their waypoints
+
+    def start(self) -> FloatArray:
+        """Places [n,2] at time 0."""
+        raise NotImplementedError
+
+    def first_places(self) -> FloatArray | None:
+        """Where everyone [n,2] is when first there; None: where they start."""
+        return None
+
+    def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
+        """What follows the last waypoints (t [m], xy [m,2]) of these clients: at least one waypoint each.
+
+        Waypoints of further clients may come along where several move together.
+        """
+        raise NotImplementedError
+
+    def there(self, t: float) -> BoolArray | None:
+        """Who [n] is there at all at time t; None: everyone, always."""
+        return None
+
+    def next_arrival_s(self, t: float) -> float:
+        """When somebody comes next after t who was not there; inf if nobody does."""
+        return np.inf
+
+    def after_visit(self, visit: int) -> FloatArray | None:
+        """New places [n,2] if everyone is placed anew after this visit, else None. For still models only."""
+        return None
+
+
+def somewhere(xy: FloatArray) -> BoolArray:
+    """Which places [m,2] are places at all, not those of clients that are not there."""
+    found: BoolArray = xy[:, 0] > NOWHERE_X_M
+    return found
+
+
+def random_places(terrain: Terrain, draw: Draw, ids: IntArray, counters: IntArray) -> FloatArray:
+    """Places [m,2], uniform over the largest open area."""
+    size = np.array(terrain.size_m)
+    return terrain.open_places(
+        len(ids), lambda rows, attempt: draw(ids[rows], counters[rows] * PLACE_TRIES + attempt, 2) * size
+    )
+
+
+def places_near(
+    terrain: Terrain, draw: Draw, ids: IntArray, counters: IntArray, centre: FloatArray, radius_m: float
+) -> FloatArray:
+    """Places [m,2], uniform over the open part of the disc round each centre [m,2]."""
+
+    def propose(rows: IntArray, attempt: int) -> FloatArray:
+        uniform = draw(ids[rows], counters[rows] * PLACE_TRIES + attempt, 2)
+        return centre[rows] + on_disc(uniform, radius_m)
+
+    return terrain.open_places(len(ids), propose)
+
+
+def on_disc(uniform: FloatArray, radius_m: float) -> FloatArray:
+    """Points [m,2] uniform over a disc about 0, from uniform numbers [m,2]."""
+    radius, angle = radius_m * np.sqrt(uniform[:, 0]), 2 * np.pi * uniform[:, 1]
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+def between(low_high: tuple[float, float], uniform: FloatArray) -> FloatArray:
+    """Uniform numbers of [0,1) stretched to [low, high)."""
+    low, high = low_high
+    return low + (high - low) * uniform
+
+
+def mean_slowness(speed_mps: tuple[float, float]) -> float:
+    """E[1/v] of speeds uniform on [low, high]: ln(high/low) / (high − low)."""
+    low, high = speed_mps
+    return float(np.log(high / low) / (high - low)) if high > low else 1 / low
+
+
+def speed_under_way(speed_mps: tuple[float, float], uniform: FloatArray) -> FloatArray:
+    """Speeds of those met under way, density ∝ 1/v on [low, high]: the slow are longer on their way."""
+    low, high = speed_mps
+    return low * (high / low) ** uniform
+
+
+def normals(uniform: FloatArray) -> FloatArray:
+    """Independent standard normal numbers [m,2] from uniform ones [m,2] (Box and Muller)."""
+    radius, angle = np.sqrt(-2 * np.log1p(-uniform[:, 0])), 2 * np.pi * uniform[:, 1]
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+def headings(uniform: FloatArray) -> FloatArray:
+    """Unit vectors [m,2] in random directions, from uniform numbers [m]."""
+    return np.stack([np.cos(2 * np.pi * uniform), np.sin(2 * np.pi * uniform)], axis=1)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The ways of several walkers: their corners and ends, without the starts."""
+
+    walker: IntArray  # [k] which walker a point belongs to; a walker's points are in order
+    seconds: FloatArray  # [k] since departure
+    xy: FloatArray  # [k,2]
+    duration: FloatArray  # [m] seconds of each whole way
+    end: FloatArray  # [m,2]
+
+
+def ways(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Ways:
+    """Shortest ways for walkers from start [m,2] to goal [m,2] at speeds [m]; straight ones all at once."""
+    straight = np.zeros(len(start), dtype=bool) if terrain.surfaces else terrain.clear(start, goal)
+    bent = np.flatnonzero(~straight)
+    rest = timed(terrain, [terrain.route(start[i], goal[i]) for i in bent], speed_mps[bent])
+    duration, end = np.hypot(*(goal - start).T) / speed_mps, goal.copy()
+    duration[bent], end[bent] = rest.duration, rest.end
+    return Ways(
+        np.concatenate([np.flatnonzero(straight), bent[rest.walker]]),
+        np.concatenate([duration[straight], rest.seconds]),
+        np.concatenate([goal[straight], rest.xy]),
+        duration,
+        end,
+    )
+
+
+def timed(terrain: Terrain, routes: list[FloatArray], speed_mps: FloatArray) -> Ways:
+    """Ways along given routes, each [k,2] from its start, at speeds [m]; slower or faster on the surfaces."""
+    walks = [terrain.timed_route(route, speed) for route, speed in zip(routes, speed_mps, strict=True)]
+    walker = np.repeat(np.arange(len(walks)), [len(places) - 1 for _, places in walks])
+    return Ways(
+        walker.astype(np.int64),
+        np.concatenate([np.empty(0), *(seconds[1:] for seconds, _ in walks)]),
+        np.concatenate([np.empty((0, 2)), *(places[1:] for _, places in walks)]),
+        np.array([seconds[-1] for seconds, _ in walks]),
+        np.array([places[-1] for _, places in walks]).reshape(-1, 2),
+    )

@@ -1,0 +1,93 @@
+"""The paper's graph: random places, drawn anew every few visits, everyone with enough neighbours."""
+
+from __future__ import annotations
+
+import numpy as np
+import shapely
+
+from fedmule.mobility.models.movement import (
+    Draw,
+    FloatArray,
+    IntArray,
+    Movement,
+    MovementError,
+    places_near,
+    random_places,
+)
+from fedmule.mobility.terrain import Terrain
+
+REDRAWS = 20  # whole random layouts to try before repairing one
+REPAIRS = 500  # rounds of moving those who lack neighbours
+
+
+class CannotPlace(MovementError):
+    """No layout was found that is connected with enough neighbours for everyone."""
+
+
+class PlacedAnew(Movement):
+    """Random places, connected, everyone with at least `neighbours` others within `neighbour_range_m`.
+
+    Everyone is placed anew after every `every_visits` visits. Layouts are drawn uniformly until one fits; if none
+    of the first few does, those who lack neighbours are moved next to somebody until all have enough.
+    """
+
+    def __init__(
+        self,
+        terrain: Terrain,
+        count: int,
+        draw: Draw,
+        every_visits: int = 10,
+        neighbours: int = 5,
+        neighbour_range_m: float = 100.0,
+    ) -> None:
+        self._terrain = terrain
+        self._count = count
+        self._draw = draw
+        self._every_visits = every_visits
+        self._neighbours = min(neighbours, count - 1)
+        self._range_m = neighbour_range_m
+
+    def start(self) -> FloatArray:
+        return self._layout(0)
+
+    def after_visit(self, visit: int) -> FloatArray | None:
+        return self._layout(visit // self._every_visits) if visit % self._every_visits == 0 else None
+
+    def _layout(self, number: int) -> FloatArray:
+        ids = np.arange(self._count)
+        counters = np.full(self._count, number * (REDRAWS + REPAIRS))
+        places = np.empty((self._count, 2))
+        for attempt in range(REDRAWS):
+            places = random_places(self._terrain, self._draw, ids, counters + attempt)
+            lacking = self._lacking(places)
+            if not lacking.size:
+                return places
+        for attempt in range(REDRAWS, REDRAWS + REPAIRS):
+            host = self._draw(lacking, -1 - counters[lacking] - attempt, 1)[:, 0] * self._count
+            host_places = places[host.astype(np.int64)]
+            ids = self._count + lacking  # draws of their own, apart from the host's
+            places[lacking] = places_near(
+                self._terrain, self._draw, ids, counters[lacking] + attempt, host_places, self._range_m
+            )
+            lacking = self._lacking(places)
+            if not lacking.size:
+                return places
+        raise CannotPlace(
+            f"found no places for {self._count} clients with {self._neighbours} neighbours within "
+            f"{self._range_m:g} m each, all connected: raise neighbour_range_m or lower neighbours"
+        )
+
+    def _lacking(self, places: FloatArray) -> IntArray:
+        """Those with too few neighbours or cut off from the largest connected group."""
+        points = np.asarray(shapely.points(places))
+        a, b = shapely.STRtree(points).query(points, predicate="dwithin", distance=self._range_m)
+        degree = np.bincount(a, minlength=self._count) - 1  # everyone finds itself
+        group = np.arange(self._count)
+        while True:  # the smallest index of its group spreads to everyone
+            smaller = group.copy()
+            np.minimum.at(smaller, a, group[b])
+            if np.array_equal(smaller, group):
+                break
+            group = smaller
+        largest = np.argmax(np.bincount(group))
+        return np.flatnonzero((degree < self._neighbours) | (group != largest))

@@ -1,0 +1,115 @@
+"""Random waypoint: walk to a random place, pause, go on; from the start as after a long time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedmule.mobility.models.movement import (
+    Draw,
+    FloatArray,
+    IntArray,
+    Movement,
+    Waypoints,
+    Ways,
+    between,
+    mean_slowness,
+    random_places,
+    speed_under_way,
+    ways,
+)
+from fedmule.mobility.terrain import Terrain
+
+
+class Waypoint(Movement):
+    """Each client walks the shortest way to a random place at a random speed, pauses, and so on.
+
+    Clients start in the steady state (Le Boudec and Vojnović; Navidi and Camp): an observer who comes at any time
+    meets a leg with probability in proportion to what it takes, its walk and the pause after it.
+    """
+
+    still = False
+
+    def __init__(
+        self,
+        terrain: Terrain,
+        count: int,
+        draw: Draw,
+        speed_mps: tuple[float, float] = (0.5, 1.5),
+        pause_s: tuple[float, float] = (0.0, 60.0),
+    ) -> None:
+        self._terrain = terrain
+        self._draw = draw
+        self._speed_mps = speed_mps
+        self._pause_s = pause_s
+        self._legs = np.zeros(count, dtype=np.int64)  # legs begun so far; numbers the draws
+        # What is left of the first leg: its goal, speed and pause.
+        self._goal = np.empty((count, 2))
+        self._speed, self._pause = np.empty(count), np.empty(count)
+
+    def start(self) -> FloatArray:
+        """Rejection: a leg of unit-speed duration D and pause P is kept with probability ∝ D·E[1/v] + P.
+
+        The largest of these is known on open ground; round obstacles it is the largest seen so far, and those kept
+        before a larger one was seen are put to the test again.
+        """
+        n = len(self._legs)
+        slowness = mean_slowness(self._speed_mps)
+        most = float(np.hypot(*self._terrain.size_m)) * slowness + self._pause_s[1]
+        taken, chance = np.zeros(n), np.full(n, np.inf)
+        places = np.empty((n, 2))
+        attempt = 0
+        while (left := np.flatnonzero(chance * most > taken)).size:
+            uniform = self._draw(n + left, np.full(len(left), -1 - attempt), 5)  # ids apart from those of the legs
+            origin, goal = (self._random(n + left, np.full(len(left), 2 * attempt + end)) for end in (0, 1))
+            walk = self._ways(origin, goal, np.ones(len(left)))
+            pause = between(self._pause_s, uniform[:, 1])
+            chance[left], taken[left] = uniform[:, 0], walk.duration * slowness + pause
+            most = max(most, float(taken[left].max()))
+            walking = uniform[:, 2] * taken[left] < walk.duration * slowness
+            passed = np.where(walking, uniform[:, 3], 1.0)  # the share of the walk that is over
+            places[left] = _along(walk, origin, passed)
+            self._goal[left] = np.where(walking[:, None], walk.end, places[left])
+            self._speed[left] = speed_under_way(self._speed_mps, uniform[:, 4])
+            self._pause[left] = np.where(walking, pause, pause * uniform[:, 3])
+            attempt += 1
+        return places
+
+    def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
+        leg = self._legs[client]
+        self._legs[client] += 1
+        goal, speed, pause = self._goal[client], self._speed[client], self._pause[client]
+        later = leg > 0
+        goal[later] = self._random(client[later], leg[later])
+        uniform = self._draw(client, -leg, 2)  # negative counters: apart from those of the places
+        speed = np.where(later, between(self._speed_mps, uniform[:, 0]), speed)
+        pause = np.where(later, between(self._pause_s, uniform[:, 1]), pause)
+        walk = self._ways(xy, goal, speed)
+        return Waypoints.join(
+            [
+                Waypoints(client[walk.walker], t[walk.walker] + walk.seconds, walk.xy),
+                Waypoints(client, t + walk.duration + pause, walk.end),
+            ]
+        )
+
+    def _random(self, ids: IntArray, counters: IntArray) -> FloatArray:
+        """Places [m,2] to walk to."""
+        return random_places(self._terrain, self._draw, ids, counters)
+
+    def _ways(self, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Ways:
+        """How one gets there."""
+        return ways(self._terrain, start, goal, speed_mps)
+
+
+def _along(walk: Ways, start: FloatArray, share: FloatArray) -> FloatArray:
+    """Places [m,2] where walkers are when a share [m] of the time of their walks is over."""
+    order = np.argsort(walk.walker, kind="stable")
+    walker, seconds, xy = walk.walker[order], walk.seconds[order], walk.xy[order]
+    now = share * walk.duration
+    ahead = np.flatnonzero(seconds >= now[walker])
+    point = ahead[np.unique(walker[ahead], return_index=True)[1]]  # the next one of each walker
+    is_first = point == np.searchsorted(walker, np.arange(len(start)))
+    before_s = np.where(is_first, 0.0, seconds[point - 1])
+    before = np.where(is_first[:, None], start, xy[point - 1])
+    span = seconds[point] - before_s
+    part = np.where(span > 0, (now - before_s) / np.where(span > 0, span, 1.0), 0.0)
+    return before + part[:, None] * (xy[point] - before)

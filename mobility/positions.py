@@ -1,0 +1,109 @@
+"""Where clients are, and where they are believed to be from their satellite reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fedmule.mobility.models.movement import BoolArray, Draw, FloatArray, IntArray, somewhere
+from fedmule.mobility.trajectory import Trajectories
+
+
+class Index:
+    """Finds the points near a place; a tree where points stay for many questions, a plain scan where they move."""
+
+    def __init__(self, xy: FloatArray, still: bool) -> None:
+        self.xy = xy
+        self._tree: Any = None
+        if still:
+            from scipy.spatial import cKDTree  # here, so that reading a scenario does not load scipy
+
+            self._tree = cKDTree(xy)
+
+    def within(self, place: FloatArray, radius_m: float) -> IntArray:
+        """The points within a radius of a place, in ascending order."""
+        if self._tree is None:
+            gap = self.xy - place
+            return np.flatnonzero(gap[:, 0] ** 2 + gap[:, 1] ** 2 <= radius_m**2)
+        # The tree's own rounding must not decide a touch: ask for a little more, then measure.
+        near = np.sort(np.array(self._tree.query_ball_point(place, radius_m * (1 + 1e-9)), dtype=np.int64))
+        gap = self.xy[near] - place
+        return near[gap[:, 0] ** 2 + gap[:, 1] ** 2 <= radius_m**2]
+
+
+class Places:
+    """True places now, and the places last reported: every `report_period_s`, with a Gaussian error.
+
+    `report_error_m` is the standard deviation along each axis. Time never goes back in `advance`.
+    """
+
+    def __init__(self, trajectories: Trajectories, draw: Draw, report_period_s: float, report_error_m: float) -> None:
+        self.trajectories = trajectories
+        self._draw = draw
+        self._period_s = report_period_s
+        self._error_m = report_error_m
+        self._report = 0  # number of the last report
+        self._true = self._reported = Index(trajectories.positions(0.0), trajectories.still)
+
+    def __len__(self) -> int:
+        return len(self.trajectories)
+
+    @property
+    def next_report_s(self) -> float:
+        """When the next reports come in."""
+        return (self._report + 1) * self._period_s
+
+    def advance(self, t: float) -> None:
+        """Move on to time t, taking the last report due by then."""
+        report = int(t // self._period_s)
+        report += (report + 1) * self._period_s <= t  # the division may round down
+        if report > self._report:
+            self._report = report
+            self._reported = self._look_up(min(t, report * self._period_s))
+        self._true = self._look_up(t)
+
+    def after_visit(self, visit: int, t: float) -> None:
+        """Let the movement model place everyone anew; the new places are reported at once."""
+        if self.trajectories.after_visit(visit, t):
+            self._true = self._reported = Index(self.trajectories.positions(t), True)
+
+    def there(self, t: float) -> BoolArray | None:
+        """Who [n] is there at all at time t; None: everyone."""
+        return self.trajectories.movement.there(t)
+
+    def true(self, clients: IntArray) -> FloatArray:
+        return self._true.xy[clients]
+
+    def within(self, place: FloatArray, radius_m: float) -> IntArray:
+        """Clients truly within a radius of a place."""
+        return self._true.within(place, radius_m)
+
+    def known(self, clients: IntArray) -> FloatArray:
+        """Reported places [m,2] of some clients; whoever has only just come reports at once."""
+        reported = self._reported.xy[clients]
+        reported = np.where(somewhere(reported)[:, None], reported, self._true.xy[clients])
+        return reported + self._errors(clients)
+
+    def known_within(self, place: FloatArray, radius_m: float) -> IntArray:
+        """Clients whose reported places lie within a radius of a place."""
+        near = self._reported.within(place, radius_m + LARGEST_ERROR * self._error_m)
+        gap = self.known(near) - place
+        return near[gap[:, 0] ** 2 + gap[:, 1] ** 2 <= radius_m**2]
+
+    def _look_up(self, t: float) -> Index:
+        if self.trajectories.still:
+            return self._true
+        return Index(self.trajectories.positions(t), still=False)
+
+    def _errors(self, clients: IntArray) -> FloatArray:
+        if self._error_m == 0:
+            return np.zeros((len(clients), 2))
+        uniform = self._draw(clients, np.full(len(clients), self._report), 2)
+        radius = self._error_m * np.sqrt(-2 * np.log1p(-uniform[:, 0]))
+        angle = 2 * np.pi * uniform[:, 1]
+        return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+# Uniform numbers have 53 bits, so no error exceeds sqrt(2·53·ln 2) standard deviations.
+LARGEST_ERROR = 8.58

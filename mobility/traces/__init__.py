@@ -1,0 +1,1 @@
+"""Movement traces: reading, writing, describing them, and finding contacts in them."""

@@ -1,0 +1,138 @@
+"""Trace files: which format a file has, reading it and writing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from lzma import LZMAError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedmule.mobility.traces.formats.files import one_line, open_text, plain_suffix
+from fedmule.mobility.traces.trace import Trace, TraceError
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way to write traces down; `module:name` stands for its functions, so that only what is used is loaded."""
+
+    name: str
+    module: str
+    suffixes: tuple[str, ...]
+    samples: bool = False  # holds places at regular times, so a writer must look between waypoints
+    degrees: bool = False  # holds longitude and latitude
+    perhaps_degrees: bool = False  # may hold them; is written in metres
+    absence: bool = False  # can say that a node is not there
+
+    def function(self, does: str) -> Callable[..., Any]:
+        module, _, ending = self.module.partition(":")
+        function: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), f"{does}_{ending}")
+        return function
+
+
+FORMATS = (
+    Format("CSV", "tables:csv", (".csv",), absence=True),
+    Format("Parquet", "tables:parquet", (".parquet",), absence=True),
+    Format("SUMO FCD", "sumo:fcd", (".xml",), samples=True, perhaps_degrees=True, absence=True),
+    Format("ns-2 setdest", "ns2:setdest", (".ns_movements", ".tcl", ".ns2")),
+    Format("BonnMotion", "bonnmotion:movements", (".movements",)),
+    Format("The ONE external movement", "the_one:movement", (".one", ".txt"), samples=True),
+    Format("The ONE external path", "the_one:paths", (".path",)),
+    Format("GPX", "gps:gpx", (".gpx",), degrees=True, absence=True),
+    Format("GeoJSON", "gps:geojson", (".geojson", ".json"), degrees=True, absence=True),
+)
+
+Origin = tuple[float, float] | None
+MOST_M, MOST_S = 1e9, 1e11
+
+
+def read_trace(path: str | Path, origin: Origin = None) -> Trace:
+    """The trace in a file, which may be compressed (.gz, .xz, .bz2).
+
+    `origin` is the longitude and latitude of (0, 0) where the file holds degrees; by default the south-west corner.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise TraceError(f"{file}: is not a file" if file.exists() else f"{file}: no such file")
+    by_suffix = None if plain_suffix(file) == ".txt" else format_of(file)
+    try:
+        kind = by_suffix or _sniffed(file)
+        read = kind.function("read")
+        trace: Trace = read(file, origin) if kind.degrees or kind.perhaps_degrees else read(file)
+    except (OSError, EOFError, LZMAError) as error:  # a damaged archive, say
+        raise TraceError(f"{file}: cannot be read: {one_line(getattr(error, 'strerror', None) or error)}") from None
+    _check(file, trace)
+    return trace
+
+
+def _check(path: Path, trace: Trace) -> None:
+    """No trace is without places, has names that are no text, or numbers so large that seconds or metres are lost."""
+    unread = next((name for name in trace.names if "\ufffd" in name), None)
+    if unread is not None:
+        raise TraceError(f"{path}: is not UTF-8: it has a node {one_line(unread)}")
+    if np.isnan(trace.x).all():
+        raise TraceError(f"{path}: holds no place: everyone is gone all the time")
+    for name, values, most, unit in (
+        ("t", trace.t, MOST_S, "s"),
+        ("x", trace.x, MOST_M, "m"),
+        ("y", trace.y, MOST_M, "m"),
+    ):
+        k = int(np.nanargmax(np.abs(values)))
+        if abs(values[k]) > most:
+            node = trace.names[trace.node[k]]
+            raise TraceError(f"{path}: {name} of node {node} must be within ±{most:g} {unit}: {values[k]:g}")
+
+
+def writer(path: str | Path, step_s: float = 1.0, origin: Origin = None) -> tuple[Format, Callable[[Trace], None]]:
+    """The format that a file's suffix asks for, and what writes a trace there.
+
+    Where the format holds samples they are `step_s` apart. `origin` as in reading; by default 0° E, 0° N.
+    """
+    file = Path(path)
+    kind = format_of(file)
+    if kind is None:
+        known = ", ".join(f"{format_.suffixes[0]} ({format_.name})" for format_ in FORMATS)
+        raise TraceError(f"{file}: its suffix must be one of {known}")
+    write = kind.function("write")
+    if kind.samples:
+        write = partial(write, step_s=step_s)
+    if kind.degrees:
+        write = partial(write, origin=origin or (0.0, 0.0))
+    return kind, partial(write, file)
+
+
+def format_of(path: Path) -> Format | None:
+    """The format by the suffix; None if it is no trace's."""
+    return next((kind for kind in FORMATS if plain_suffix(path) in kind.suffixes), None)
+
+
+def _sniffed(path: Path) -> Format:
+    """The format by what the file's first line looks like."""
+    with open_text(path) as file:
+        line = next((line.strip() for line in file if line.strip() and not line.startswith("#")), "")
+    by_name = {kind.name: kind for kind in FORMATS}
+    fields = line.split()
+    if line.startswith(("$node_", "$ns_")):
+        return by_name["ns-2 setdest"]
+    if line.startswith("<"):
+        return by_name["GPX" if "<gpx" in line else "SUMO FCD"]
+    if {"node", "t", "x", "y"} <= set(line.split(",")):
+        return by_name["CSV"]
+    if len(fields) in (6, 8) and _numbers(fields):
+        return by_name["The ONE external movement"]
+    if len(fields) == 7 and _numbers(fields):
+        return by_name["The ONE external path"]
+    if len(fields) >= 3 and len(fields) % 3 == 0 and _numbers(fields):
+        return by_name["BonnMotion"]
+    raise TraceError(f"{path}: is in none of the formats {', '.join(by_name)}")
+
+
+def _numbers(fields: list[str]) -> bool:
+    try:
+        return bool([float(field) for field in fields])
+    except ValueError:
+        return False

@@ -1,0 +1,89 @@
+"""Opening trace files, compressed or not, and saying what is wrong in them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+from xml.parsers import expat
+
+from fedmule.mobility.traces.trace import TraceError
+
+PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+CUT_OFF = {
+    expat.errors.codes[error]
+    for error in (
+        expat.errors.XML_ERROR_NO_ELEMENTS,
+        expat.errors.XML_ERROR_UNCLOSED_TOKEN,
+        expat.errors.XML_ERROR_PARTIAL_CHAR,
+    )
+}
+
+
+def open_binary(path: Path, mode: str = "rb") -> IO[bytes]:
+    file: IO[bytes] = PACKED.get(path.suffix, open)(path, mode)
+    return file
+
+
+@contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write, compressed by its suffix, that takes its place only when all of it is there."""
+    is_device = path.is_symlink() or (path.exists() and not path.is_file())  # such as /dev/stdout: nothing to replace
+    target = path if is_device else path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
+    try:
+        with open_binary(target, "wb") as file:
+            yield file
+        if not is_device:
+            os.replace(target, path)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written: {error.strerror or error}") from None
+    finally:
+        if not is_device:
+            target.unlink(missing_ok=True)
+
+
+def open_text(path: Path) -> IO[str]:
+    """For reading; letters that are no UTF-8 do not stop it."""
+    import io
+
+    return io.TextIOWrapper(open_binary(path), encoding="utf-8-sig", errors="replace", newline="")
+
+
+def plain_suffix(path: Path) -> str:
+    """The suffix in small letters, without that of the compression."""
+    return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
+
+
+def number(path: Path, line: int, name: str, text: str) -> float:
+    """A finite number from a file."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise wrong(path, line, f"{name} must be a number", text) from None
+    if not math.isfinite(value):
+        raise wrong(path, line, f"{name} must be a finite number", text)
+    return value
+
+
+def xml_error(path: Path, error: expat.ExpatError) -> TraceError:
+    """What is wrong in a file that is no XML, or not all of one."""
+    what = "breaks off, or is empty" if error.code in CUT_OFF else f"is not XML: {expat.ErrorString(error.code)}"
+    return TraceError(f"{path}, line {error.lineno}: {what}")
+
+
+def one_line(given: object) -> str:
+    """A text without line breaks, as others' messages and fields of files may have."""
+    return " ".join(str(given).split())
+
+
+def wrong(path: Path, line: int, message: str, given: object) -> TraceError:
+    """What is wrong in which line of a file."""
+    text = one_line(",".join(map(str, given)) if isinstance(given, list) else given)
+    short = text if len(text) <= 60 else text[:57] + "…"
+    return TraceError(f"{path}, line {line}: {message}: {short}")

@@ -1,0 +1,215 @@
+"""Tracks of satellite receivers: GPX and GeoJSON, longitude and latitude turned into metres and seconds.
+
+A track's node is there from the first point of each of its segments to the last. Time counts from
+the first point of all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from fedmule.mobility.projection import Origin, scales
+from fedmule.mobility.traces.formats.files import number, open_binary, open_text, written, wrong, xml_error
+from fedmule.mobility.traces.trace import Rows, Trace, TraceError
+
+
+def read_gpx(path: Path, origin: Origin | None) -> Trace:
+    """Every track is a node, called by its name if no other has it, else by its number."""
+    reader = _Gpx(path)
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+    parser.CharacterDataHandler = reader.text
+    parser.buffer_text = True
+    reader.parser = parser
+    with open_binary(path) as file:
+        try:
+            parser.ParseFile(file)
+        except expat.ExpatError as error:
+            raise xml_error(path, error) from None
+    return _in_metres(path, reader.rows, origin)
+
+
+class _Gpx:
+    def __init__(self, path: Path) -> None:
+        self.parser: Any = None
+        self.rows = _Degrees()
+        self._path = path
+        self._inside: list[str] = []
+        self._name = ""
+        self._segments: list[list[tuple[float, float, float]]] = []
+        self._letters = ""
+        self._point: list[float] = []  # longitude and latitude, then the time
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        tag = tag.rpartition(" ")[2]
+        self._inside.append(tag)
+        self._letters = ""
+        if tag == "trk":
+            self._name, self._segments = "", []
+        elif tag == "trkseg":
+            self._segments.append([])
+        elif tag == "trkpt":
+            line = self.parser.CurrentLineNumber
+            for name in ("lon", "lat"):
+                if name not in attributes:
+                    raise wrong(self._path, line, f"a trkpt has no {name}", attributes)
+            self._point = [number(self._path, line, name, attributes[name]) for name in ("lon", "lat")]
+
+    def text(self, letters: str) -> None:
+        self._letters += letters
+
+    def end(self, tag: str) -> None:
+        tag = tag.rpartition(" ")[2]
+        self._inside.pop()
+        parent = self._inside[-1] if self._inside else ""
+        line = self.parser.CurrentLineNumber
+        if tag == "name" and parent == "trk":
+            self._name = self._letters.strip()
+        elif tag == "time" and parent == "trkpt":
+            try:
+                self._point.append(_seconds(self._letters.strip()))
+            except ValueError:
+                raise wrong(self._path, line, "is not a time", self._letters) from None
+        elif tag == "trkpt":
+            if len(self._point) != 3:
+                raise wrong(self._path, line, "a trkpt has no time", self._point)
+            lon, lat, t = self._point
+            self._segments[-1].append((t, lon, lat))
+        elif tag == "trk":
+            self.rows.add(self._name, self._segments)
+
+
+def read_geojson(path: Path, origin: Origin | None) -> Trace:
+    """Features with a LineString or MultiLineString and the times of its points, or Points with a time each.
+
+    Times are the property coordTimes or times: ISO texts or seconds (those of a Point: time or timestamp). The
+    property node, id or name, or the feature's id, says whose a feature is; features of one node are its segments.
+    """
+    with open_text(path) as file:
+        try:
+            content = json.load(file)
+        except (ValueError, RecursionError) as error:
+            raise TraceError(f"{path}: is not GeoJSON: {error}") from None
+    features = content.get("features") if isinstance(content, dict) else None
+    if not isinstance(features, list):
+        raise TraceError(f"{path}: is not a GeoJSON FeatureCollection")
+    rows = _Degrees()
+    points: dict[str, list[tuple[float, float, float]]] = {}
+    for count, feature in enumerate(features):
+        try:
+            properties, geometry = feature.get("properties") or {}, feature["geometry"]
+            names = [properties.get(key) for key in ("node", "id", "name")] + [feature.get("id")]
+            name = next((str(name) for name in names if name is not None), "")
+            kind, places = geometry["type"], geometry["coordinates"]
+            if kind == "Point":
+                t = _seconds(next(properties[key] for key in ("time", "timestamp") if key in properties))
+                points.setdefault(name, []).append((t, float(places[0]), float(places[1])))
+            elif kind in ("LineString", "MultiLineString"):
+                where = (properties, properties.get("coordinateProperties") or {})
+                times = next(p[key] for p in where for key in ("coordTimes", "times") if key in p)
+                lines = [(times, places)] if kind == "LineString" else zip(times, places, strict=True)
+                segments = [
+                    [(_seconds(t), float(p[0]), float(p[1])) for t, p in zip(ts, ps, strict=True)] for ts, ps in lines
+                ]
+                rows.add(name, segments, again=True)
+        except StopIteration:
+            raise TraceError(f"{path}: feature {count} has no times (coordTimes, or time for a Point)") from None
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise TraceError(f"{path}: feature {count} is not a track with its times: {error}") from None
+    for name, segment in points.items():
+        rows.add(name, [segment], again=True)
+    return _in_metres(path, rows, origin)
+
+
+class _Degrees:
+    """Segments of points (t, longitude, latitude) by node."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, list[list[tuple[float, float, float]]]] = {}
+
+    def add(self, name: str, segments: list[list[tuple[float, float, float]]], again: bool = False) -> None:
+        """Add a track; a name taken already is another's, unless it may come `again`."""
+        if not name or (name in self.nodes and not again):
+            name = str(len(self.nodes))
+        self.nodes.setdefault(name, []).extend(sorted(segment) for segment in segments if segment)
+
+
+def _in_metres(path: Path, degrees: _Degrees, origin: Origin | None) -> Trace:
+    points = [point for segments in degrees.nodes.values() for segment in segments for point in segment]
+    if not points:
+        raise TraceError(f"{path}: holds no track with times")
+    begin_s, west, south = (min(column) for column in zip(*points, strict=True))
+    lon0, lat0 = origin or (west, south)
+    east, north = scales(lat0)
+    rows = Rows()
+    for name, segments in degrees.nodes.items():
+        for t, lon, lat in (point for segment in segments for point in segment):
+            if not (abs(lon) <= 180 and abs(lat) <= 90 and math.isfinite(t)):
+                message = "needs a time, a longitude within ±180 and a latitude within ±90"
+                raise TraceError(f"{path}: each point of {name} {message}: {t:g}, {lon:g}, {lat:g}")
+        for segment in sorted(segments):
+            for t, lon, lat in segment:
+                rows.add(name, t - begin_s, (lon - lon0) * east, (lat - lat0) * north)
+            rows.gone(name, segment[-1][0] - begin_s)
+    return rows.trace()
+
+
+def _seconds(given: Any) -> float:
+    """Seconds since 1970 from a number or an ISO text; one without a zone is UTC."""
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        return float(given)
+    t = datetime.fromisoformat(given)
+    return (t if t.tzinfo else t.replace(tzinfo=UTC)).timestamp()
+
+
+def _iso(t: float) -> str:
+    return datetime.fromtimestamp(t, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _stays(trace: Trace, origin: Origin) -> list[list[list[tuple[float, float, float]]]]:
+    """For each node the segments (t, longitude, latitude) over which it is there."""
+    east, north = scales(origin[1])
+    nodes: list[list[list[tuple[float, float, float]]]] = []
+    for i in range(len(trace)):
+        rows = slice(trace.first[i], trace.first[i + 1])
+        t, x, y = trace.t[rows], trace.x[rows], trace.y[rows]
+        if not np.isnan(x[-1]):  # held to the end
+            t, x, y = np.append(t, trace.end_s), np.append(x, x[-1]), np.append(y, y[-1])
+        gone = np.isnan(x)
+        was = np.maximum(np.arange(len(x)) - 1, 0)
+        x, y = np.where(gone, x[was], x), np.where(gone, y[was], y)  # it stands there until it is gone
+        points = np.stack([t, origin[0] + x / east, origin[1] + y / north], axis=1)
+        stays = np.split(points, np.flatnonzero(gone) + 1)
+        nodes.append([[tuple(p) for p in stay.tolist()] for stay in stays if len(stay)])
+    return nodes
+
+
+def write_gpx(path: Path, trace: Trace, origin: Origin) -> None:
+    with written(path) as file:
+        file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n')
+        file.write(b'<gpx version="1.1" creator="Fedmule" xmlns="http://www.topografix.com/GPX/1/1">\n')
+        for name, stays in zip(trace.names, _stays(trace, origin), strict=True):
+            lines = [f"<trk><name>{escape(name)}</name>"]
+            for stay in stays:
+                points = [f'<trkpt lat="{lat!r}" lon="{lon!r}"><time>{_iso(t)}</time></trkpt>' for t, lon, lat in stay]
+                lines += ["<trkseg>", *points, "</trkseg>"]
+            file.write(("\n".join([*lines, "</trk>"]) + "\n").encode())
+        file.write(b"</gpx>\n")
+
+
+def write_geojson(path: Path, trace: Trace, origin: Origin) -> None:
+    features = []
+    for name, stays in zip(trace.names, _stays(trace, origin), strict=True):
+        geometry = {"type": "MultiLineString", "coordinates": [[[lon, lat] for _, lon, lat in stay] for stay in stays]}
+        properties = {"node": name, "coordTimes": [[_iso(t) for t, _, _ in stay] for stay in stays]}
+        features.append({"type": "Feature", "properties": properties, "geometry": geometry})
+    with written(path) as file:
+        file.write(json.dumps({"type": "FeatureCollection", "features": features}).encode())

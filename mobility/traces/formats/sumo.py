@@ -1,0 +1,143 @@
+"""SUMO's floating car data: an XML file with a list of vehicles and persons for every time step."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from fedmule.mobility.projection import Origin, in_metres
+from fedmule.mobility.traces.formats.files import CUT_OFF, number, open_binary, written, wrong, xml_error
+from fedmule.mobility.traces.trace import Rows, Trace, TraceError, samples
+
+MOVING = ("vehicle", "person", "container")
+GEO = re.compile(r"""<fcd-output\.geo\s+value\s*=\s*["'](true|1|yes|on)["']""", re.IGNORECASE)
+NEAR_DEGREES = 5.0  # a trace as near as this to its origin in both is in degrees, not some steps in metres
+STEPS_COMPARED = 1000
+
+
+def read_fcd(path: Path, origin: Origin | None = None) -> Trace:
+    """Nodes are there from the first step that lists them to the last; a step without them in between is a gap.
+
+    The file is read as a stream. One that breaks off, as while SUMO still writes it, counts up to there. Places are
+    longitudes and latitudes, with (0, 0) at the `origin`, if SUMO's own heading says so (fcd-output.geo), if nodes
+    would have to be a thousand times slower than they say, or if all lie next to the origin given; else metres.
+    """
+    reader = _Reader(path)
+    unfinished = False
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CommentHandler = reader.comment
+    reader.parser = parser
+    with open_binary(path) as file:
+        try:
+            parser.ParseFile(file)
+        except expat.ExpatError as error:
+            if error.code not in CUT_OFF or not len(reader.rows):
+                raise xml_error(path, error) from None
+            unfinished = True
+    trace = replace(reader.trace(), unfinished=unfinished)
+    return in_metres(trace, origin) if reader.says_degrees or _in_degrees(trace, reader, origin) else trace
+
+
+def _in_degrees(trace: Trace, reader: _Reader, origin: Origin | None) -> bool:
+    """Whether places can only be longitudes and latitudes."""
+    low_x, low_y, high_x, high_y = trace.bounds
+    if max(-low_x, high_x) > 180 or max(-low_y, high_y) > 90:
+        return False
+    if reader.told_m > max(1000 * reader.moved, 10.0):
+        return True
+    return origin is not None and all(
+        abs(bound - o) < NEAR_DEGREES for bound, o in zip(trace.bounds, origin * 2, strict=True)
+    )
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self.parser: Any = None
+        self.rows = Rows()
+        self._path = path
+        self._step, self._t, self._is_open = -1, -np.inf, False
+        self._seen: dict[str, tuple[int, float]] = {}  # the last step and time of each node
+        self._tag: dict[str, str] = {}  # of each id, where it was found first
+        self.says_degrees = False
+        self.told_m, self.moved = 0.0, 0.0  # how far nodes went by their speeds, and by their places
+        self._compared, self._places = 0, dict[str, tuple[float, float]]()
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "timestep":
+            t = self._number(attributes, "time")
+            if t <= self._t:
+                raise wrong(self._path, self.parser.CurrentLineNumber, "the time must be later than the last", t)
+            self._step, self._t, self._is_open = self._step + 1, t, True
+        elif tag in MOVING:
+            if not self._is_open:
+                raise wrong(self._path, self.parser.CurrentLineNumber, "stands outside any timestep", tag)
+            node = attributes.get("id")
+            if not node:
+                raise wrong(self._path, self.parser.CurrentLineNumber, f"a {tag} has no id", attributes)
+            node = self._name(tag, node)
+            step, t = self._seen.get(node, (-1, 0.0))
+            if step == self._step:
+                raise wrong(self._path, self.parser.CurrentLineNumber, f"{tag} {node} is there twice in a timestep", t)
+            if 0 <= step < self._step - 1:
+                self.rows.gone(node, t)
+            x, y = self._number(attributes, "x"), self._number(attributes, "y")
+            self.rows.add(node, self._t, x, y)
+            if self._compared < STEPS_COMPARED:
+                self._compare(node, self._t - t, x, y, attributes)
+            self._seen[node] = self._step, self._t
+
+    def _name(self, tag: str, given: str) -> str:
+        """What a node is called; a person may have the id of a vehicle, say, and is somebody else."""
+        return given if self._tag.setdefault(given, tag) == tag else f"{tag} {given}"
+
+    def comment(self, text: str) -> None:
+        """SUMO puts its configuration before the data."""
+        self.says_degrees |= GEO.search(text) is not None
+
+    def _compare(self, node: str, seconds: float, x: float, y: float, attributes: dict[str, str]) -> None:
+        """Add a node's step to what it tells of its speed and to what its places tell."""
+        if node in self._places and "speed" in attributes:
+            self.told_m += self._number(attributes, "speed") * seconds
+            self.moved += math.dist(self._places[node], (x, y))
+            self._compared += 1
+        self._places[node] = x, y
+
+    def end(self, tag: str) -> None:
+        if tag == "timestep":
+            self._is_open = False
+
+    def trace(self) -> Trace:
+        if not len(self.rows):
+            raise TraceError(f"{self._path}: holds no vehicle of floating car data (fcd-export)")
+        # Who is missing from a last step that breaks off may still be there.
+        last = self._step - self._is_open
+        for node, (step, t) in self._seen.items():
+            if step < last:
+                self.rows.gone(node, t)
+        return self.rows.trace(end_s=self._t)
+
+    def _number(self, attributes: dict[str, str], name: str) -> float:
+        line = self.parser.CurrentLineNumber
+        if name not in attributes:
+            raise wrong(self._path, line, f"has no {name}", attributes)
+        return number(self._path, line, name, attributes[name])
+
+
+def write_fcd(path: Path, trace: Trace, step_s: float) -> None:
+    names = [quoteattr(name) for name in trace.names]
+    with written(path) as file:
+        file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n<fcd-export>\n')
+        for t, x, y in samples(trace, step_s):
+            there = np.flatnonzero(~np.isnan(x)).tolist()
+            lines = [f'        <vehicle id={names[i]} x="{x[i]:.6f}" y="{y[i]:.6f}"/>\n' for i in there]
+            file.write(f'    <timestep time="{t:.6f}">\n{"".join(lines)}    </timestep>\n'.encode())
+        file.write(b"</fcd-export>\n")

@@ -1,0 +1,1 @@
+"""Radios: one file each."""

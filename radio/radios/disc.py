@@ -1,0 +1,22 @@
+"""The disc: full rate within a range, nothing beyond."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedmule.radio.link import Ladder, Radio
+
+
+class Disc(Radio):
+    """One rate up to `range_m`; an obstacle with any radio loss cuts the link."""
+
+    def __init__(
+        self, range_m: float = 100.0, rate_mbps: float = 10.0, latency_s: float = 0.01, setup_s: float = 0.0
+    ) -> None:
+        self.latency_s = latency_s
+        self.setup_s = setup_s
+        self._open = Ladder(np.array([range_m]), np.array([rate_mbps * 1e6]))
+        self._cut = Ladder(np.empty(0), np.empty(0))
+
+    def ladder(self, loss_db: float) -> Ladder:
+        return self._open if loss_db == 0 else self._cut

@@ -1,0 +1,1 @@
+"""Walk policies: which client the vehicle drives to next."""

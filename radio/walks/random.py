@@ -1,0 +1,116 @@
+"""The random walks: from the client the vehicle is at to the next, by one row of P(k)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmule.radio.graph import ContactGraph
+from fedmule.radio.walks.policy import FloatArray, Here, IntArray, Policy
+
+BoolArray = NDArray[np.bool_]
+
+Rule = Literal["degree", "metropolis", "lazy"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of P(k): (1 − jump) · probability over the listed clients, plus jump spread over all of `anywhere`."""
+
+    clients: IntArray  # [m] ascending
+    probability: FloatArray  # [m] sums to 1, or empty if there is nobody to go to but by a jump
+    jump: float
+    anywhere: IntArray  # all clients the vehicle can drive to
+
+    def draw(self, generator: np.random.Generator) -> int:
+        """The next client."""
+        leap, choice = generator.random(2)
+        if leap < self.jump:
+            return int(self.anywhere[int(choice * len(self.anywhere))])
+        place = int(np.searchsorted(np.cumsum(self.probability), choice * self.probability.sum(), side="right"))
+        return int(self.clients[min(place, len(self.clients) - 1)])
+
+    def dense(self, n: int) -> FloatArray:
+        """The whole row [n]."""
+        row = np.zeros(n)
+        row[self.anywhere] = self.jump / len(self.anywhere)
+        row[self.clients] += (1 - self.jump) * self.probability
+        return row
+
+
+class Walk(Policy):
+    """P = (1 − jump)·P_graph + jump/n, with P_graph by `rule`; a client without neighbours always jumps.
+
+    degree: 1/deg(i) to each neighbour. metropolis: min(1/deg(i), 1/deg(j)), the rest stays. lazy: half stays,
+    half as degree.
+    """
+
+    def __init__(self, graph: ContactGraph, rule: Rule, jump: float) -> None:
+        super().__init__(graph)
+        self._rule = rule
+        self._jump = jump
+
+    def next(self, here: Here, draws: np.random.Generator) -> int:
+        row = self.anywhere() if here.client is None else self.row(here.client)
+        return row.draw(draws)
+
+    def row(self, client: int) -> Row:
+        """Row `client` of P(k), from the places known now; costs in proportion to its neighbours."""
+        near = self.graph.neighbours(client)
+        degrees = self.graph.degrees(near) if self._rule == "metropolis" else np.full(len(near), len(near))
+        return self._row(client, near, degrees)
+
+    def anywhere(self) -> Row:
+        """Any client at random: how the walk begins."""
+        return Row(np.empty(0, dtype=np.int64), np.empty(0), 1.0, self.graph.reachable)
+
+    def matrix(self) -> Any:
+        """The whole P(k) as a sparse matrix [n,n], equal to the rows; see `transition_matrix`."""
+        return transition_matrix(self.graph.edges(), self.graph.members, self._rule, self._jump)
+
+    def _row(self, client: int, near: IntArray, degrees: IntArray) -> Row:
+        return row_of(client, near, degrees, self._rule, self._jump, self.graph.reachable)
+
+
+def row_of(client: int, near: IntArray, degrees: IntArray, rule: Rule, jump: float, anywhere: IntArray) -> Row:
+    """Row `client` of P from its neighbours [m] and, for metropolis, their degrees [m]."""
+    if not len(near):
+        return Row(near, np.empty(0), 1.0, anywhere)
+    each = np.full(len(near), 1 / len(near))
+    stay = 0.0
+    if rule == "metropolis":
+        each = np.minimum(each, 1 / degrees)
+        stay = max(0.0, 1 - each.sum())  # rounding may leave a hair below 0
+    elif rule == "lazy":
+        each, stay = each / 2, 0.5
+    if stay > 0:
+        place = int(np.searchsorted(near, client))
+        near, each = np.insert(near, place, client), np.insert(each, place, stay)
+    return Row(near, each, jump, anywhere)
+
+
+def transition_matrix(edges: IntArray, members: BoolArray, rule: Rule, jump: float) -> Any:
+    """P of a graph with edges [m,2] among members [n], as a sparse matrix [n,n]; rows of others are empty.
+
+    With jumps it has no zeros to leave out.
+    """
+    from scipy.sparse import csr_array
+
+    n, anywhere = len(members), np.flatnonzero(members)
+    both = np.concatenate([edges, edges[:, ::-1]])
+    both = both[np.lexsort((both[:, 1], both[:, 0]))]
+    degree = np.bincount(both[:, 0], minlength=n)
+    start = np.concatenate([[0], np.cumsum(degree)])
+    i, j, p = [], [], []
+    for client in anywhere:
+        near = both[start[client] : start[client + 1], 1]
+        row = row_of(int(client), near, degree[near], rule, jump, anywhere)
+        dense = row.dense(n) if row.jump > 0 else None
+        columns = row.clients if dense is None else np.flatnonzero(dense)
+        i.append(np.full(len(columns), client))
+        j.append(columns)
+        p.append(row.probability if dense is None else dense[columns])
+    return csr_array((np.concatenate(p), (np.concatenate(i), np.concatenate(j))), shape=(n, n))

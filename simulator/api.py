@@ -1,0 +1,114 @@
+"""Running from Python, such as in a notebook: each function runs something and returns its folder."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedmule.simulator.studies.plan import Study, StudyPoint
+
+Changes = Mapping[str, Any]  # values by dotted keys, such as {"vehicle.speed_mps": 8}
+
+
+def run(
+    scenario: str | Path | Mapping[str, Any] = "smoke",
+    changes: Changes | None = None,
+    *,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    quiet: bool = True,
+    allow_plugins: bool = False,
+) -> Path:
+    """Run a scenario (one that ships, a file, or its tables as a dict) and return the run folder, for load_run.
+
+    Where a scenario names a class of your own you may give the class itself: {"clients.mobility": MyModel}, or
+    {"clients.mobility": {"kind": MyModel, "radius_m": 120.0}} with its arguments. By default the folder is a new one in
+    runs/. Bad input raises simulator.errors.UserError, whose text says what is wrong.
+    """
+    from fedmule.simulator.runs.run import run_scenario
+    from fedmule.simulator.scenario.load import load_scenario, scenario_of
+    from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
+
+    own: dict[str, Any] = {}
+    changed = {key: _by_name(value, key, own) for key, value in (changes or {}).items()}
+    if isinstance(scenario, Mapping):
+        raw = _by_name({"name": "notebook", **scenario, **({} if seed is None else {"seed": seed})}, "", own)
+        found, source = scenario_of(raw, changed, "scenario"), ""
+    else:
+        found, source = load_scenario(str(scenario), changed, seed), str(scenario)
+    plugins = load_plugins(found, allow_plugins, plugin_folders(source), own)
+    summary = run_scenario(found, None if out is None else str(out), plugins, quiet)
+    return Path(summary["folder"])
+
+
+def study(
+    scenario: str | Path | Sequence[str],
+    values: Mapping[str, Sequence[Any] | str],
+    *,
+    seeds: int = 3,
+    changes: Changes | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+    allow_plugins: bool = False,
+) -> Path:
+    """Run every combination of values over seeds, skipping what is done, and return the study's folder, for load_study.
+
+    Values are lists, or ranges such as "5..20:5". Runs go to processes of their own: classes of your own must lie in a
+    module beside the notebook, and be allowed. Runs that fail are told in a warning and do not stop the rest.
+    """
+    from fedmule.simulator.scenario.load import find_scenario
+    from fedmule.simulator.studies.plan import Study, plan
+
+    sources = tuple([str(scenario)] if isinstance(scenario, str | Path) else scenario)
+    varied = {key: value if isinstance(value, str) else tuple(value) for key, value in values.items()}
+    wanted = Study(name=find_scenario(sources[0]).stem, scenarios=sources, vary=varied, set=dict(changes or {}))
+    wanted = wanted.model_copy(update={"seeds": seeds})
+    return _study(wanted, plan(wanted), Path(out or f"studies/{wanted.name}"), jobs, quiet, allow_plugins)
+
+
+def compare(
+    scenario: str | Path,
+    algorithms: Sequence[str],
+    *,
+    seeds: int = 3,
+    changes: Changes | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+    allow_plugins: bool = False,
+) -> Path:
+    """Run algorithms, and always local training, on the same world and data; return the folder, for load_study."""
+    from fedmule.simulator.scenario.load import find_scenario
+    from fedmule.simulator.studies.compare import comparison
+
+    folder = Path(out or f"studies/{find_scenario(str(scenario)).stem}-algorithms")
+    wanted, points = comparison(folder.name, str(scenario), algorithms, changes or {}, seeds)
+    return _study(wanted, points, folder, jobs, quiet, allow_plugins)
+
+
+def _study(
+    study: Study, points: list[StudyPoint], out: Path, jobs: int | None, quiet: bool, allow_plugins: bool
+) -> Path:
+    from fedmule.simulator.studies.index import carry_out
+
+    _, failures = carry_out(study, points, out, jobs=jobs, quiet=quiet, allow_plugins=allow_plugins)
+    if failures:
+        text = f"{len(failures)} of {len(points)} runs failed, the first one so: {failures[0].error.strip()}"
+        warnings.warn(text, stacklevel=3)
+    return out
+
+
+def _by_name(value: Any, key: str, own: dict[str, Any]) -> Any:
+    """A scenario's value in which classes and functions are named as files name them; `own` gets them by dotted key."""
+    if isinstance(value, Mapping):
+        return {name: _by_name(part, f"{key}.{name}".lstrip("."), own) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_by_name(part, key, own) for part in value]
+    if callable(value):
+        own[key.removesuffix(".kind")] = value
+        return f"{value.__module__}:{value.__name__}"
+    return value

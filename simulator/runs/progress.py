@@ -1,0 +1,220 @@
+"""What a person sees while a run goes on, and at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from fedmule.simulator.ledger import Ledger
+
+LINE_EVERY_S = 5.0
+
+
+class Silent:
+    """Shows nothing."""
+
+    def __call__(self, ledger: Ledger) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Bar(Silent):
+    """A progress bar on a terminal."""
+
+    def __init__(self, visits: int | None) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=visits, unit=" visits", dynamic_ncols=True, mininterval=0.2, file=sys.stderr)
+
+    def __call__(self, ledger: Ledger) -> None:
+        self._bar.set_postfix_str(_status(ledger), refresh=False)
+        self._bar.update(ledger.visits - self._bar.n)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class Lines(Silent):
+    """A plain line now and then, where there is no terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._next_s = time.monotonic() + LINE_EVERY_S
+
+    def __call__(self, ledger: Ledger) -> None:
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + LINE_EVERY_S
+            share = ledger.progress(ledger.now)
+            self._stream.write(f"{share:4.0%}  {ledger.visits} visits, {_status(ledger)}\n")
+            self._stream.flush()
+
+
+class Downloads:
+    """A bar per file on a terminal, a line per file elsewhere."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._bar: Any = None
+
+    def __enter__(self) -> Downloads:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        if what != self._what:
+            self.__exit__()
+            self._what = what
+            if sys.stderr.isatty():
+                from tqdm import tqdm
+
+                self._bar = tqdm(total=total, unit="B", unit_scale=True, desc=what, file=sys.stderr)
+            else:
+                sys.stderr.write(f"{what}: {megabytes(total) if total else 'size unknown'}\n")
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+
+
+class ShareDone:
+    """How much of the work is done: on a terminal at once, elsewhere a line now and then."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._on_terminal = sys.stderr.isatty()
+        self._next_s = time.monotonic() + (0.2 if self._on_terminal else LINE_EVERY_S)
+        self._shown = False
+
+    def __call__(self, share: float) -> None:
+        now, is_last = time.monotonic(), self._shown and share == 1
+        if now < self._next_s and not is_last:
+            return
+        self._next_s = now + (0.2 if self._on_terminal else LINE_EVERY_S)
+        self._shown = True
+        begin, end = ("\r", "\n" if share == 1 else "") if self._on_terminal else ("", "\n")
+        sys.stderr.write(f"{begin}{self._what}: {share:.0%}{end}")
+        sys.stderr.flush()
+
+
+class NoPoints:
+    """Shows nothing of a batch."""
+
+    def __call__(self, failed: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PointsBar(NoPoints):
+    """How many points of a batch are done, with the time left, on a terminal."""
+
+    def __init__(self, total: int, before: int) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=total, initial=before, unit=" runs", dynamic_ncols=True, file=sys.stderr)
+
+    def __call__(self, failed: int) -> None:
+        if failed:
+            self._bar.set_postfix_str(f"{failed} failed", refresh=False)
+        self._bar.update()
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+class PointsLines(NoPoints):
+    """The same as a plain line now and then."""
+
+    def __init__(self, total: int, before: int) -> None:
+        self._total, self._before, self._done = total, before, before
+        self._began = time.monotonic()
+        self._next_s = self._began
+        sys.stderr.write(f"{total} runs, {before} of them done before\n")
+
+    def __call__(self, failed: int) -> None:
+        self._done += 1
+        now, left = time.monotonic(), self._total - self._done
+        if now >= self._next_s or not left:
+            self._next_s = now + LINE_EVERY_S
+            each_s = (now - self._began) / (self._done - self._before)
+            failures = f", {failed} failed" if failed else ""
+            sys.stderr.write(f"{self._done} of {self._total} runs{failures}, about {clock(left * each_s)} left\n")
+            sys.stderr.flush()
+
+
+def points_progress(quiet: bool, total: int, before: int) -> NoPoints:
+    """For a batch of `total` points of which `before` were done already."""
+    if quiet:
+        return NoPoints()
+    return (PointsBar if sys.stderr.isatty() else PointsLines)(total, before)
+
+
+def progress_for(quiet: bool, visits: int | None) -> Silent:
+    """What suits the place: a bar on a terminal, plain lines elsewhere."""
+    if quiet:
+        return Silent()
+    return Bar(visits) if sys.stderr.isatty() else Lines(sys.stderr)
+
+
+def _status(ledger: Ledger) -> str:
+    size = megabytes(ledger.bytes_down + ledger.bytes_up)
+    return f"{clock(ledger.now)} simulated, accuracy {ledger.accuracy:.1%}, {size}"
+
+
+def clock(seconds: float) -> str:
+    """Seconds as hours, minutes and seconds."""
+    minutes, s = divmod(round(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    return f"{hours}:{m:02d}:{s:02d}"
+
+
+def lasting(seconds: float) -> str:
+    """As `clock`, but short times to the tenth of a second."""
+    return clock(seconds) if seconds >= 60 else f"{seconds:.1f} s"
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+
+
+WHY = {
+    "visits": "the number of visits was reached",
+    "sim_time_s": "the simulated time was up",
+    "total_bytes": "the bytes were used up",
+    "nothing_sent": "nothing more was to be sent before the bytes were used up",
+    "accuracy": "the accuracy asked for was reached",
+    "interrupted": "it was interrupted (the same command with --resume goes on)",
+    "diverged": "the models diverged (the loss is not a number any more): try a smaller learning.step_size or beta",
+    "nobody_reached": "the vehicle could reach nobody any more",
+}
+
+
+def _meetings_line(summary: dict[str, Any]) -> str:
+    return (
+        f"  met      vehicles {summary['meetings']} times, {summary['meetings_delivered']} of them got through; "
+        f"{megabytes(summary['bytes_between'])} to each other"
+    )
+
+
+def summary_text(summary: dict[str, Any], folder: str) -> str:
+    """What was learnt, at what cost, and where the results lie."""
+    sent = summary["bytes_down"] + summary["bytes_up"] + summary["bytes_between"]
+    token = summary["token_test_acc"]
+    delivered = summary["delivered"] / summary["active"] if summary["active"] else 0.0
+    lines = [
+        f"{summary['name']}: {summary['visits']} visits in {clock(summary['sim_time_s'])} of simulated time "
+        f"({summary['host_time_s']:.1f} s here); {WHY.get(summary['stopped_by'], summary['stopped_by'])}",
+        f"  learnt   personal models {summary['personal_test_acc_mean']:.1%} of test samples right, mean over "
+        f"clients (at the start {summary['start_personal_test_acc_mean']:.1%}); token {token:.1%}",
+        f"  cost     {megabytes(sent)} on the air in {lasting(summary['airtime_s'])}, driving "
+        f"{clock(summary['travel_s'])}, {summary['gradient_steps']} gradient steps",
+        f"  reached  {summary['clients_reached']} of {summary['clients']} clients; {delivered:.1%} of "
+        f"{summary['active']} exchanges got through"
+        + (f"; {summary['missed']} clients chased in vain" if summary["missed"] else ""),
+        *([_meetings_line(summary)] if summary["meetings"] else []),
+        f"  results  {folder}",
+        f'           from fedmule import load_run; run = load_run("{folder}"); run.contacts',
+    ]
+    return "\n".join(lines)

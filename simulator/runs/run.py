@@ -1,0 +1,112 @@
+"""One run from a scenario to its folder, with progress, warnings and a clean end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from fedmule.learning.memory import readable
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.ledger import Ledger
+from fedmule.simulator.runs.checkpoint import Checkpoint, Checkpoints, checkpoint_file, folder_to_resume
+from fedmule.simulator.runs.folder import RunLog, is_done, new_folder
+from fedmule.simulator.runs.progress import progress_for, summary_text
+from fedmule.simulator.scenario import Scenario
+
+
+def run_scenario(
+    scenario: Scenario,
+    out: str | None = None,
+    plugins: dict[str, Any] | None = None,
+    quiet: bool = True,
+    interruptible: bool = True,
+    resume: bool = False,
+) -> dict[str, Any]:
+    """Run a scenario into a new folder and return its summary, which names the folder as `folder`.
+
+    `interruptible`: Ctrl-C and SIGTERM end the run after the present visit, and it is written down so far. `resume`:
+    go on with the unfinished run of this scenario in the folder, if there is one.
+    """
+    old = folder_to_resume(out, scenario) if resume else None
+    if old is not None and is_done(old):
+        return _done(old, quiet)
+    simulation = Simulation(scenario, plugins)
+    folder = new_folder(out, scenario.name) if old is None else old
+    checkpoint = Checkpoint(checkpoint_file(old)) if old is not None and checkpoint_file(old).exists() else None
+    keep = None if old is None else {} if checkpoint is None else checkpoint.rows
+    log = RunLog(folder, scenario, str(simulation.learner.device), simulation.world.warnings, keep)
+    if checkpoint is not None:
+        checkpoint.lead(simulation)
+    if not quiet:
+        learning = scenario.learning
+        sys.stderr.write(
+            f"{scenario.name}: {scenario.clients.count} clients, {learning.algorithm.kind} on "
+            f"{learning.dataset.kind}, seed {scenario.seed}, {simulation.learner.device} → {folder}\n"
+            f"memory: about {readable(simulation.learner.memory_bytes)} on {simulation.learner.device}\n"
+        )
+        if resume:
+            sys.stderr.write(_resumed(old, checkpoint))
+        for warning in simulation.world.warnings:
+            sys.stderr.write(f"warning: {warning}\n")
+    progress = progress_for(quiet, scenario.stop.visits)
+    checkpoints = Checkpoints(simulation, log, scenario.log.checkpoint_s)
+
+    def watch(ledger: Ledger) -> None:
+        progress(ledger)
+        checkpoints.after_visit()
+
+    try:
+        with _interruptible(simulation) if interruptible else nullcontext():
+            summary = simulation.run(log, watch)
+    finally:
+        progress.close()
+        log.release()
+    if checkpoints.problem is not None and not quiet:
+        sys.stderr.write(f"warning: {checkpoints.problem}\n")
+    if not quiet:
+        sys.stdout.write(summary_text(summary, str(folder)) + "\n")
+    return {**summary, "folder": str(folder)}
+
+
+def _done(folder: Path, quiet: bool) -> dict[str, Any]:
+    """What there is to say of a run that needs no resuming."""
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    if not quiet:
+        sys.stdout.write(f"{folder}: is done already\n{summary_text(summary, str(folder))}\n")
+    return {**summary, "folder": str(folder)}
+
+
+def _resumed(old: Path | None, checkpoint: Checkpoint | None) -> str:
+    if old is None:
+        return "nothing to resume: starting anew\n"
+    if checkpoint is None:
+        return f"{old}: has no checkpoint yet: starting from the beginning\n"
+    return f"resuming after visit {checkpoint.visits}\n"
+
+
+@contextmanager
+def _interruptible(simulation: Simulation) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the run after the present visit; a second one ends it at once."""
+    old: dict[int, Any] = {}
+
+    def stop(number: int, frame: Any) -> None:
+        signal.signal(number, old[number])
+        if simulation.lessons.rehearses:  # nothing has changed since its checkpoint
+            raise KeyboardInterrupt
+        simulation.ledger.interrupt()
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            old[int(number)] = signal.signal(number, stop)
+    except ValueError:  # not in the main thread: signals are not ours
+        pass
+    try:
+        yield
+    finally:
+        for name, handler in old.items():
+            signal.signal(name, handler)

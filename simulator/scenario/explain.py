@@ -1,0 +1,98 @@
+"""The reference of scenario keys, printed from where they are defined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.keys import OwnClass
+from fedmule.simulator.scenario.messages import tables_in
+
+HEAD = """\
+# Every key of a scenario file, with its default. An empty file is valid.
+# Where a table has a kind, a plain string stands for its kind: radio = "disc".
+# A kind may also name a class of your own, "package.module:Class"; running it needs --allow-plugins.
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One key of a scenario file."""
+
+    table: str  # the heading it stands under, such as 'radio, kind = "disc"'
+    key: str
+    default: str
+    allowed: str
+    meaning: str
+
+
+def explain() -> str:
+    """Every key: name, default, what it means, what is allowed."""
+    lines, table = [HEAD.rstrip()], None
+    for entry in dict.fromkeys(entries()):  # what several kinds have in common is told once
+        if entry.table != table:
+            table = entry.table
+            lines += ["", f"[{table}]"] if table else [""]
+        allowed = f" ({entry.allowed})" if entry.allowed else ""
+        lines.append(f"{entry.key} = {entry.default}".ljust(36) + f" # {entry.meaning}{allowed}")
+    return "\n".join(lines) + "\n"
+
+
+def entries(part: type[BaseModel] = Scenario, table: str = "") -> Iterator[Entry]:
+    """The keys of a table, then those of the tables in it."""
+    below = []
+    for name, field in part.model_fields.items():
+        tables = {tag: inner for tag, inner in tables_in(field.annotation).items() if inner is not OwnClass}
+        has_kinds = any("kind" in inner.model_fields for inner in tables.values())
+        if not tables or has_kinds or field.default is None or get_origin(field.annotation) is tuple:
+            allowed = " or ".join(f'"{tag}"' for tag in tables) if has_kinds else _allowed(field)
+            default = "…" if field.is_required() else _show(field.default)
+            yield Entry(table, name, default, allowed, str(field.description))
+        dotted = f"{table.partition(',')[0]}.{name}" if table else name
+        below += [(f'{dotted}, kind = "{tag}"' if has_kinds else dotted, inner) for tag, inner in tables.items()]
+    for heading, inner in below:
+        if list(inner.model_fields) != ["kind"]:
+            yield from entries(inner, heading)
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "(not set)"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_show(v) for v in value) + "]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _allowed(field: FieldInfo) -> str:
+    """Choices and limits, from the annotation."""
+    choices, limits = [], []
+    for part in _parts(field.annotation, tuple(field.metadata)):
+        if isinstance(part, str):
+            choices.append(f'"{part}"')
+        for sign, name in ((">", "gt"), ("≥", "ge"), ("<", "lt"), ("≤", "le")):
+            limit = getattr(part, name, None)
+            if limit is not None and f"{sign} {limit:g}" not in limits:
+                limits.append(f"{sign} {limit:g}")
+    named = " or ".join(choices) if len(choices) > 1 else ""
+    return ", or ".join(text for text in (named, ", ".join(limits)) if text)
+
+
+def _parts(annotation: Any, metadata: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """Everything an annotation says about its values: choices and limits."""
+    for note in (*metadata, *getattr(annotation, "__metadata__", ())):
+        yield from getattr(note, "metadata", None) or [note]
+    if get_origin(annotation) is Literal:
+        yield from get_args(annotation)
+    else:
+        for inner in get_args(annotation):
+            if not isinstance(inner, (str, FieldInfo)):
+                yield from _parts(inner)

@@ -1,0 +1,172 @@
+"""From a scenario file and --set options to a validated Scenario, and back to a resolved file."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedmule.simulator.errors import Problem, ScenarioError, UserError
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.geojson import expand_files
+from fedmule.simulator.scenario.keys import OwnClass, Part
+from fedmule.simulator.scenario.messages import problems_of
+from fedmule.simulator.scenario.rules import cross_check
+
+Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE as on the command line, or values by their dotted keys
+
+
+def load_scenario(name: str, overrides: Overrides = (), seed: int | None = None) -> Scenario:
+    """The scenario in a file, or the packaged one of that name, with overrides applied.
+
+    Raises ScenarioError with everything that is wrong at once.
+    """
+    path = find_scenario(name)
+    source = str(path) if Path(name).exists() else name
+    raw = read_toml(path, source)
+    if seed is not None:
+        raw["seed"] = seed
+    raw.setdefault("name", path.stem)
+    return scenario_of(raw, overrides, source, path.parent)
+
+
+def scenario_of(raw: dict[str, Any], overrides: Overrides, source: str, folder: Path = Path()) -> Scenario:
+    """The scenario that a table as read from a file describes; files it names lie relative to `folder`."""
+    pairs = overrides.items() if isinstance(overrides, Mapping) else [parse_override(text) for text in overrides]
+    set_keys = [_apply(raw, dotted, value) for dotted, value in pairs]
+    problems = expand_files(raw, folder)
+    _anchor_files(raw, folder)
+    try:
+        scenario = Scenario.model_validate(raw)
+        problems += cross_check(scenario)
+    except ValidationError as error:
+        problems += problems_of(error, Scenario)
+    if problems:
+        raise ScenarioError(source, [_with_source(p, set_keys) for p in problems])
+    return scenario
+
+
+def packaged_scenarios() -> dict[str, Path]:
+    """The scenarios that ship, by name."""
+    from fedmule import scenarios
+
+    folder = Path(scenarios.__file__).parent
+    files = [file for file in sorted(folder.rglob("*.toml")) if file.parent.name != "experiments"]
+    return {str(p.relative_to(folder).with_suffix("").as_posix()): p for p in files}
+
+
+def find_scenario(name: str) -> Path:
+    """The file a name stands for: a path, or the name of a scenario that ships."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    packaged = packaged_scenarios()
+    if name in packaged:
+        return packaged[name]
+    if path.is_dir() and (path / "scenario.toml").is_file():
+        return path / "scenario.toml"  # a run folder: run it again
+    near = difflib.get_close_matches(name, packaged, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise UserError(f"{name}: no such file, and no scenario of that name ships ({', '.join(packaged)}){hint}")
+
+
+def to_toml(scenario: Scenario) -> str:
+    """The resolved scenario as a file: every key with its value."""
+    import tomli_w
+
+    return tomli_w.dumps(_plain(scenario.model_dump(exclude_none=True)))
+
+
+def own_classes(scenario: Part, prefix: str = "") -> dict[str, OwnClass]:
+    """The user's own classes a scenario names, by dotted key."""
+    found: dict[str, OwnClass] = {}
+    for name in type(scenario).model_fields:
+        value = getattr(scenario, name)
+        if isinstance(value, OwnClass):
+            found[prefix + name] = value
+        elif isinstance(value, Part):
+            found |= own_classes(value, f"{prefix}{name}.")
+    return found
+
+
+def read_toml(path: Path, source: str = "") -> dict[str, Any]:
+    """The tables of a TOML file; `source` is what the user calls it."""
+    source = source or str(path)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        raise UserError(f"{source}: not a text file in UTF-8, as TOML must be") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{source}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise UserError(f"{source}: cannot be read: {error.strerror}") from None
+
+
+def _anchor_files(raw: dict[str, Any], folder: Path) -> None:
+    """Data and traces named by the scenario lie relative to the scenario, and are written down where they are."""
+    for table, name, kind in (("learning", "dataset", "file"), ("clients", "mobility", "trace")):
+        outer = raw.get(table)
+        part = outer.get(name) if isinstance(outer, dict) else None
+        if isinstance(part, dict) and part.get("kind") == kind and isinstance(part.get("path"), str):
+            part["path"] = str((folder / part["path"]).resolve())
+
+
+def parse_override(override: str) -> tuple[str, Any]:
+    """Key and value of KEY=VALUE; the value is TOML, or a plain word."""
+    dotted, equals, text = override.partition("=")
+    dotted = dotted.strip()
+    if not equals or not dotted:
+        raise UserError(f"--set {override}: must be KEY=VALUE, such as vehicle.speed_mps=8")
+    try:
+        return dotted, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return dotted, text.strip()
+
+
+def _apply(raw: dict[str, Any], dotted: str, value: Any) -> str:
+    """Set one key of the raw scenario. Returns the key."""
+    table: Any = raw
+    *parents, last = dotted.split(".")
+    for parent in parents:
+        following = _item(table, parent, dotted)
+        if isinstance(following, str):  # a kind written in short
+            following = {"kind": following}
+        elif following is None:
+            following = {}
+        table[_index(table, parent)] = following
+        table = following
+    _item(table, last, dotted)  # complains if this cannot hold a value
+    table[_index(table, last)] = value
+    return dotted
+
+
+def _item(table: Any, name: str, dotted: str) -> Any:
+    if isinstance(table, dict):
+        return table.get(name)
+    if isinstance(table, list) and name.isdecimal() and int(name) < len(table):
+        return table[int(name)]
+    raise UserError(f"--set {dotted}: {name} is not a key there")
+
+
+def _index(table: Any, name: str) -> Any:
+    return int(name) if isinstance(table, list) else name
+
+
+def _with_source(problem: Problem, set_keys: list[str]) -> Problem:
+    key = problem.key.replace("[", ".").replace("]", "")
+    if any(f"{key}.".startswith(f"{k}.") or f"{k}.".startswith(f"{key}.") for k in set_keys):
+        return Problem(problem.key, problem.message, problem.value, "--set")
+    return problem
+
+
+def _plain(value: Any) -> Any:
+    """For TOML: a table with nothing but its kind becomes the kind, tuples become lists."""
+    if isinstance(value, dict):
+        return value["kind"] if list(value) == ["kind"] else {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value

@@ -1,0 +1,84 @@
+"""What a scenario file may say about the vehicles and where they drive."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from fedmule.simulator.scenario.keys import Count, Own, Part, Point, Positive, Share, by_kind, key, short_for
+from fedmule.simulator.scenario.mobility import RoadKeys
+
+
+class DegreeWalk(Part):
+    kind: Literal["degree"] = key("degree", "to each neighbour with the same probability")
+
+
+class MetropolisWalk(Part):
+    kind: Literal["metropolis"] = key("metropolis", "so that in the long run all clients are visited equally often")
+
+
+class LazyWalk(Part):
+    kind: Literal["lazy"] = key("lazy", "half the time stay, else as degree")
+
+
+class NearestUnvisitedWalk(Part):
+    kind: Literal["nearest_unvisited"] = key("nearest_unvisited", "to the nearest client not yet visited in this pass")
+
+
+class OldestFirstWalk(Part):
+    kind: Literal["oldest_first"] = key("oldest_first", "to the client visited longest ago")
+
+
+class TourWalk(Part):
+    kind: Literal["tour"] = key("tour", "round a short tour of all clients")
+
+
+Walk = Annotated[
+    Annotated[DegreeWalk, Tag("degree")]
+    | Annotated[MetropolisWalk, Tag("metropolis")]
+    | Annotated[LazyWalk, Tag("lazy")]
+    | Annotated[NearestUnvisitedWalk, Tag("nearest_unvisited")]
+    | Annotated[OldestFirstWalk, Tag("oldest_first")]
+    | Annotated[TourWalk, Tag("tour")]
+    | Own,
+    by_kind,
+    short_for("degree"),
+]
+
+
+def _one_or_many(value: Any) -> str:
+    return "many" if isinstance(value, list | tuple) and value and isinstance(value[0], list | tuple) else "one"
+
+
+Points = Annotated[tuple[Point, ...], Field(strict=False)]
+Starts = Annotated[Annotated[Point, Tag("one")] | Annotated[Points, Tag("many")], Discriminator(_one_or_many)]
+
+
+class Vehicle(Part):
+    count: Count = key(1, "how many vehicles there are; each carries a token and walks on its own")
+    speed_mps: Positive = key(10.0, "driving speed, m/s")
+    start: Starts | None = key(
+        None,
+        "where it starts, or a list of places, one for each; by default the open place nearest the middle, and several "
+        "are spread over the terrain",
+    )
+    approach_m: Annotated[float, Field(ge=0.1)] = key(5.0, "how near it drives to the client it visits")
+    give_up_s: Positive = key(900.0, "how long it chases one client before it turns to another")
+    walk: Walk = key("degree", "where to drive next; degree, metropolis and lazy are random walks by P(k)")
+    jump: Share = key(
+        0.1, "degree, metropolis, lazy: probability of driving to any client at random instead of a neighbour"
+    )
+    meeting: Literal["stop", "drive_on", "none"] = key(
+        "stop", "what two vehicles that come into range of each other do to exchange their tokens; none: they never do"
+    )
+    roads: RoadKeys | None = key(None, "roads it keeps to but for the ends of its ways, such as { geojson = … }")
+    off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(1.0, "how many times as fast it is off these roads")
+
+    @property
+    def starts(self) -> dict[str, tuple[float, float]]:
+        """The places given, by their keys: none, one for all vehicles or one for each."""
+        places: Any = self.start or ()
+        if self.start is None or isinstance(places[0], tuple):
+            return {f"vehicle.start[{i}]": place for i, place in enumerate(places)}
+        return {"vehicle.start": places}
