@@ -71,10 +71,10 @@ def interval(values: Sequence[float]) -> tuple[float, float | None]:
 def accuracy_table(cells: Sequence[Cell]) -> Table:
     """Personal test accuracy in %, columns of the comparison down and its rows across, published figures below."""
     rows, columns = list(dict.fromkeys(c.row for c in cells)), list(dict.fromkeys(c.column for c in cells))
-    by_place = {(c.row, c.column): c for c in cells}
+    by_position = {(c.row, c.column): c for c in cells}
     table = [["personal test accuracy, %", *rows]]
     for column in columns:
-        line = [by_place.get((row, column)) for row in rows]
+        line = [by_position.get((row, column)) for row in rows]
         table.append([column, *("" if c is None else _accuracy(c, "personal_test_acc_mean") for c in line)])
         if any(c is not None and c.published is not None for c in line):
             published = ["" if c is None or c.published is None else f"{c.published:.2f}" for c in line]
@@ -86,8 +86,8 @@ def agreement_table(cells: Sequence[Cell]) -> Table:
     """Ours less the published accuracy in points; agreeing is within a point, or within our 95 % interval if wider."""
     compared = [c for c in cells if c.published is not None and c.folders]
     rows, columns = list(dict.fromkeys(c.row for c in compared)), list(dict.fromkeys(c.column for c in compared))
-    by_place = {(c.row, c.column): _difference(c) for c in compared}
-    lines = [[column, *(by_place.get((row, column), "") for row in rows)] for column in columns]
+    by_position = {(c.row, c.column): _difference(c) for c in compared}
+    lines = [[column, *(by_position.get((row, column), "") for row in rows)] for column in columns]
     return [["ours less published, points", *rows], *lines]
 
 

@@ -72,8 +72,12 @@ def curve(contacts: pd.DataFrame, at: FloatArray, against: str = "sim_time_s", m
     """The last accuracy known at each of the amounts `at` [k]; nan before the first, the last one held to the end."""
     known = contacts[metric].notna().to_numpy()
     amounts, values = spent(contacts, against)[known], contacts[metric].to_numpy(np.float64)[known]
-    place = np.searchsorted(amounts, at, side="right") - 1
-    return np.where(place >= 0, values[np.maximum(place, 0)], math.nan) if len(values) else np.full(len(at), math.nan)
+    position = np.searchsorted(amounts, at, side="right") - 1
+    return (
+        np.where(position >= 0, values[np.maximum(position, 0)], math.nan)
+        if len(values)
+        else np.full(len(at), math.nan)
+    )
 
 
 def band(

@@ -43,7 +43,7 @@ def draw_ways(trace: Trace, axes: Axes) -> None:
     """Everyone's ways, and where they first are; of a large trace only some nodes."""
     every = draw_legs(trace, axes, BLUE, 0.4)
     first = trace.first[:-1]
-    note = "first places" if every == 1 else f"first places (ways of one node in {every})"
+    note = "first positions" if every == 1 else f"first positions (ways of one node in {every})"
     axes.scatter(trace.x[first], trace.y[first], s=8, color=ORANGE, linewidths=0, zorder=3, label=note)
     low_x, low_y, high_x, high_y = trace.bounds
     pad = 0.02 * max(high_x, high_y, 1.0)
@@ -58,7 +58,7 @@ def movement_of(scenario: Scenario, until_s: float, plugins: dict[str, Any] | No
     from fedmule.simulator.streams import Streams
     from fedmule.simulator.world import build_world
 
-    trajectories = build_world(scenario, Streams(scenario.seed), plugins or {}).places.trajectories
+    trajectories = build_world(scenario, Streams(scenario.seed), plugins or {}).positions.trajectories
     rows: list[Waypoints] = []
     trajectories.record(rows.append)
     trajectories.finish(until_s)

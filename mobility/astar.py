@@ -20,7 +20,7 @@ def shortest(
     b: IntArray,
     goal: FloatArray,
 ) -> IntArray:
-    """The nodes on the shortest way between a place on piece a and one on piece b: A* by the straight distance."""
+    """The nodes on the shortest way between a position on piece a and one on piece b: A* by the straight distance."""
     best = np.full(len(nodes), np.inf)
     came_from = np.full(len(nodes), -1)
     queue = [(0.0, 0.0, -1)]  # distance so far and to the goal, distance so far, node

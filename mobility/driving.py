@@ -12,7 +12,7 @@ from fedmule.mobility.terrain import Terrain
 class Driving:
     """Routes of a vehicle; with roads it drives off them only at the ends, at `off_road_factor` of its speed.
 
-    It takes the roads from the place on them nearest to it to the place nearest to its aim, unless going straight
+    It takes the roads from the position on them nearest to it to the position nearest to its aim, unless going straight
     there means no more driving off the road than that.
     """
 
@@ -25,7 +25,7 @@ class Driving:
         self._off_road_mps = speed_mps if roads is None else speed_mps * off_road_factor
 
     def way(self, start: FloatArray, aim: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Seconds since departure [k] and places [k,2] from an open place to the aim, or as near as one comes."""
+        """Seconds since departure [k] and positions [k,2] from an open position to the aim, or as near as one comes."""
         if self._roads is None:
             return self._terrain.timed_route(self._terrain.route(start, aim), self._off_road_mps)
         goal = self._terrain.within_reach(start, aim)
@@ -42,17 +42,17 @@ class Driving:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """To the road, on it and from it, on the part of the network that lies nearest to both ends together."""
         part = int(np.argmin(roads.gaps(start) + roads.gaps(goal)))
-        enter, leave = (roads.access(self._terrain, place, part) for place in (start, goal))
+        enter, leave = (roads.access(self._terrain, position, part) for position in (start, goal))
         by_road = roads.routes(enter[None], leave[None], part)[0]
         return self._terrain.route(start, enter), by_road, self._terrain.route(leave, goal)
 
     def _joined(self, routes: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatArray]:
-        seconds, places = [np.zeros(1)], [routes[0][0][:1]]
+        seconds, positions = [np.zeros(1)], [routes[0][0][:1]]
         for route, speed_mps in routes:
             spent, points = self._terrain.timed_route(route, speed_mps)
             seconds.append(seconds[-1][-1] + spent[1:])
-            places.append(points[1:])
-        return np.concatenate(seconds), np.concatenate(places)
+            positions.append(points[1:])
+        return np.concatenate(seconds), np.concatenate(positions)
 
 
 def _length(route: FloatArray) -> float:

@@ -1,4 +1,4 @@
-"""Jamming: places where noise drowns what one receives."""
+"""Jamming: positions where noise drowns what one receives."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Jamming:
             shares.append(np.hypot(*(meets - start).T) / length)
         return np.concatenate(shares)
 
-    def _noise_db(self, places: FloatArray) -> FloatArray:
-        """By how much the noise is raised at places [m,2]; the border of a zone belongs to it."""
-        power = np.ones(len(places))  # as many times what it is elsewhere
+    def _noise_db(self, positions: FloatArray) -> FloatArray:
+        """By how much the noise is raised at positions [m,2]; the border of a zone belongs to it."""
+        power = np.ones(len(positions))  # as many times what it is elsewhere
         for zone in self._zones:
-            inside = shapely.intersects_xy(zone.polygon, places[:, 0], places[:, 1])
+            inside = shapely.intersects_xy(zone.polygon, positions[:, 0], positions[:, 1])
             power[inside] += 10 ** (zone.noise_db / 10) - 1
         return 10 * np.log10(power)

@@ -11,7 +11,7 @@ from fedmule.mobility.trajectory import Trajectories
 
 
 class Index:
-    """Finds the points near a place; a tree where points stay for many questions, a plain scan where they move."""
+    """Finds the points near a position; a tree where points stay for many questions, a plain scan where they move."""
 
     def __init__(self, xy: FloatArray, still: bool) -> None:
         self.xy = xy
@@ -21,19 +21,19 @@ class Index:
 
             self._tree = cKDTree(xy)
 
-    def within(self, place: FloatArray, radius_m: float) -> IntArray:
-        """The points within a radius of a place, in ascending order."""
+    def within(self, position: FloatArray, radius_m: float) -> IntArray:
+        """The points within a radius of a position, in ascending order."""
         if self._tree is None:
-            gap = self.xy - place
+            gap = self.xy - position
             return np.flatnonzero(gap[:, 0] ** 2 + gap[:, 1] ** 2 <= radius_m**2)
         # The tree's own rounding must not decide a touch: ask for a little more, then measure.
-        near = np.sort(np.array(self._tree.query_ball_point(place, radius_m * (1 + 1e-9)), dtype=np.int64))
-        gap = self.xy[near] - place
+        near = np.sort(np.array(self._tree.query_ball_point(position, radius_m * (1 + 1e-9)), dtype=np.int64))
+        gap = self.xy[near] - position
         return near[gap[:, 0] ** 2 + gap[:, 1] ** 2 <= radius_m**2]
 
 
-class Places:
-    """True places now, and the places last reported: every `report_period_s`, with a Gaussian error.
+class Positions:
+    """True positions now, and the positions last reported: every `report_period_s`, with a Gaussian error.
 
     `report_error_m` is the standard deviation along each axis. Time never goes back in `advance`.
     """
@@ -64,7 +64,7 @@ class Places:
         self._true = self._look_up(t)
 
     def after_visit(self, visit: int, t: float) -> None:
-        """Let the movement model place everyone anew; the new places are reported at once."""
+        """Let the mobility model redraw everyone's position; the new positions are reported at once."""
         if self.trajectories.after_visit(visit, t):
             self._true = self._reported = Index(self.trajectories.positions(t), True)
 
@@ -75,20 +75,20 @@ class Places:
     def true(self, clients: IntArray) -> FloatArray:
         return self._true.xy[clients]
 
-    def within(self, place: FloatArray, radius_m: float) -> IntArray:
-        """Clients truly within a radius of a place."""
-        return self._true.within(place, radius_m)
+    def within(self, position: FloatArray, radius_m: float) -> IntArray:
+        """Clients truly within a radius of a position."""
+        return self._true.within(position, radius_m)
 
     def known(self, clients: IntArray) -> FloatArray:
-        """Reported places [m,2] of some clients; whoever has only just come reports at once."""
+        """Reported positions [m,2] of some clients; whoever has only just come reports at once."""
         reported = self._reported.xy[clients]
         reported = np.where(somewhere(reported)[:, None], reported, self._true.xy[clients])
         return reported + self._errors(clients)
 
-    def known_within(self, place: FloatArray, radius_m: float) -> IntArray:
-        """Clients whose reported places lie within a radius of a place."""
-        near = self._reported.within(place, radius_m + LARGEST_ERROR * self._error_m)
-        gap = self.known(near) - place
+    def known_within(self, position: FloatArray, radius_m: float) -> IntArray:
+        """Clients whose reported positions lie within a radius of a position."""
+        near = self._reported.within(position, radius_m + LARGEST_ERROR * self._error_m)
+        gap = self.known(near) - position
         return near[gap[:, 0] ** 2 + gap[:, 1] ** 2 <= radius_m**2]
 
     def _look_up(self, t: float) -> Index:

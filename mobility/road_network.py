@@ -42,8 +42,8 @@ class RoadNetwork:
         self._trees = [shapely.STRtree(lines_[rows]) for rows in self._rows]
         self._until_m = np.cumsum(self.length_m[self._rows[0]])
 
-    def random_places(self, uniform: FloatArray) -> FloatArray:
-        """Places [m,2] uniform over the length of the longest connected part, from uniform numbers [m]."""
+    def random_positions(self, uniform: FloatArray) -> FloatArray:
+        """Positions [m,2] uniform over the length of the longest connected part, from uniform numbers [m]."""
         at = uniform * self._until_m[-1]
         row = np.minimum(np.searchsorted(self._until_m, at, side="right"), len(self._until_m) - 1)
         piece = self._rows[0][row]
@@ -52,35 +52,35 @@ class RoadNetwork:
         return start + share[:, None] * (end - start)
 
     def nearest(self, xy: FloatArray, part: int = 0) -> tuple[FloatArray, IntArray]:
-        """The places [m,2] of a part nearest to places [m,2], and the pieces [m] they lie on."""
+        """The positions [m,2] of a part nearest to positions [m,2], and the pieces [m] they lie on."""
         row = self._trees[part].nearest(shapely.points(xy))
         piece = self._rows[part][row]
         return self._feet(xy, piece), piece
 
     def access(self, terrain: Terrain, xy: FloatArray, part: int) -> FloatArray:
-        """The place [2] of a part nearest to a place [2], if one can one that can be gone to straight."""
+        """The position [2] of a part nearest to a position [2], if one can one that can be gone to straight."""
         nearest = self.nearest(xy[None], part)[0][0]
         if terrain.clear(xy[None], nearest[None])[0]:
             return nearest
-        places = self._feet(np.broadcast_to(xy, (len(self._rows[part]), 2)), self._rows[part])
-        gap = np.hypot(*(places - xy).T)
+        positions = self._feet(np.broadcast_to(xy, (len(self._rows[part]), 2)), self._rows[part])
+        gap = np.hypot(*(positions - xy).T)
         near = np.argsort(gap, kind="stable")[:ACCESSES]
-        seen = near[terrain.clear(np.broadcast_to(xy, (len(near), 2)), places[near])]
-        return places[seen[0]] if seen.size else nearest
+        seen = near[terrain.clear(np.broadcast_to(xy, (len(near), 2)), positions[near])]
+        return positions[seen[0]] if seen.size else nearest
 
     def gaps(self, xy: FloatArray) -> FloatArray:
-        """How far each connected part [p] is from a place [2]."""
+        """How far each connected part [p] is from a position [2]."""
         return np.asarray(shapely.distance(self.parts, shapely.Point(*xy)))
 
     def _feet(self, xy: FloatArray, piece: IntArray) -> FloatArray:
-        """The place [m,2] of each piece [m] nearest to xy [m,2]."""
+        """The position [m,2] of each piece [m] nearest to xy [m,2]."""
         start, end = self.nodes[self.pieces[piece, 0]], self.nodes[self.pieces[piece, 1]]
         way = end - start
         share = np.clip(((xy - start) * way).sum(axis=1) / (way * way).sum(axis=1), 0.0, 1.0)
         return start + share[:, None] * way
 
     def routes(self, start: FloatArray, goal: FloatArray, part: int = 0) -> list[FloatArray]:
-        """The shortest ways, each [k,2], between places on a part [m,2] and [m,2]."""
+        """The shortest ways, each [k,2], between positions on a part [m,2] and [m,2]."""
         from fedmule.mobility.astar import shortest  # compiled, so only where it is needed
 
         (start, a), (goal, b) = self.nearest(start, part), self.nearest(goal, part)
@@ -115,13 +115,15 @@ def lines_of(graph: Any) -> list[list[list[float]]]:
     The geometry of an edge, a shapely LineString, is followed where there is one, as in OSMnx.
     """
 
-    def place(node: Any) -> list[float]:
+    def position(node: Any) -> list[float]:
         data = graph.nodes[node]
         x, y = (data["x"], data["y"]) if "x" in data else data.get("pos", node)
         return [float(x), float(y)]
 
     return [
-        [[float(x), float(y)] for x, y, *_ in data["geometry"].coords] if "geometry" in data else [place(a), place(b)]
+        [[float(x), float(y)] for x, y, *_ in data["geometry"].coords]
+        if "geometry" in data
+        else [position(a), position(b)]
         for a, b, data in graph.edges(data=True)
     ]
 

@@ -40,7 +40,7 @@ class Router:
         return ~np.asarray(shapely.intersects(self._core, ways))
 
     def route(self, start: FloatArray, goal: FloatArray) -> FloatArray:
-        """The shortest way [k,2] between two places of the same open area."""
+        """The shortest way [k,2] between two positions of the same open area."""
         if self.clear(start[None], goal[None])[0]:
             return np.stack([start, goal])
         count = len(self.corners)
@@ -72,9 +72,9 @@ class Router:
                 heapq.heappush(queue, (length + to_goal[v], int(v)))
         raise ValueError(f"no way from {start} to {goal}")
 
-    def _visible(self, place: FloatArray) -> tuple[IntArray, FloatArray]:
-        seen = np.flatnonzero(self.clear(np.broadcast_to(place, self.corners.shape), self.corners))
-        return seen, np.hypot(*(self.corners[seen] - place).T)
+    def _visible(self, position: FloatArray) -> tuple[IntArray, FloatArray]:
+        seen = np.flatnonzero(self.clear(np.broadcast_to(position, self.corners.shape), self.corners))
+        return seen, np.hypot(*(self.corners[seen] - position).T)
 
     def _visible_from_corner(self, node: int) -> tuple[IntArray, FloatArray]:
         if node not in self._seen:

@@ -17,11 +17,11 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-# Nobody comes closer than this to what stops movement. It keeps every place off the walls, so that rounding
+# Nobody comes closer than this to what stops movement. It keeps every position off the walls, so that rounding
 # can never put a driver inside one; gaps narrower than twice this are closed.
 CLEARANCE_M = 0.01
 
-PLACE_TRIES = 64  # proposals for one random place before settling for the border of the open ground
+PLACE_TRIES = 64  # proposals for one random position before settling for the border of the open ground
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Terrain:
     # --- where one can stand -------------------------------------------------------------------------------
 
     def area_of(self, xy: FloatArray) -> IntArray:
-        """The open area each place [m,2] lies in; -1 for a place inside an obstacle or off the terrain."""
+        """The open area each position [m,2] lies in; -1 for a position inside an obstacle or off the terrain."""
         found = np.full(len(xy), -1, dtype=np.int64)
         for index, area in enumerate(self.areas):
             left = np.flatnonzero(found < 0)
@@ -88,7 +88,7 @@ class Terrain:
         return found
 
     def nearest_open(self, xy: FloatArray, area: int = 0) -> FloatArray:
-        """The place in the open area nearest to xy [2]."""
+        """The position in the open area nearest to xy [2]."""
         line = shapely.shortest_line(self.areas[area], shapely.Point(*xy))
         return shapely.get_coordinates(line)[0]
 
@@ -96,27 +96,27 @@ class Terrain:
         """The open area nearest to xy [2]."""
         return int(np.argmin(shapely.distance(shapely.Point(*xy), self.areas)))
 
-    def open_places(self, count: int, propose: Callable[[IntArray, int], FloatArray]) -> FloatArray:
-        """Places [count,2] in the largest open area: the first open ones of `propose(rows, attempt)` [len(rows),2]."""
-        places = np.empty((count, 2))
+    def open_positions(self, count: int, propose: Callable[[IntArray, int], FloatArray]) -> FloatArray:
+        """Positions [count,2] in the largest open area: the first open ones of `propose(rows, attempt)` [len(rows),2]."""
+        positions = np.empty((count, 2))
         left = np.arange(count)
         for attempt in range(PLACE_TRIES):
-            places[left] = propose(left, attempt)
-            left = left[self.area_of(places[left]) != 0]
+            positions[left] = propose(left, attempt)
+            left = left[self.area_of(positions[left]) != 0]
             if not left.size:
-                return places
+                return positions
         for i in left:  # hardly any open ground there: settle for its border
-            places[i] = self.nearest_open(places[i])
-        return places
+            positions[i] = self.nearest_open(positions[i])
+        return positions
 
     # --- where one can go ----------------------------------------------------------------------------------
 
     def clear(self, start: FloatArray, end: FloatArray) -> BoolArray:
-        """Whether the straight ways between places [m,2] and [m,2] are free of what stops movement."""
+        """Whether the straight ways between positions [m,2] and [m,2] are free of what stops movement."""
         return self.router.clear(start, end)
 
     def route(self, start: FloatArray, goal: FloatArray) -> FloatArray:
-        """The shortest way [k,2] from an open place to the goal, or to the place nearest it that can be reached."""
+        """The shortest way [k,2] from an open position to the goal, or to the position nearest it that can be reached."""
         if self.router.clear(start[None], goal[None])[0] and self._inside(goal):
             return np.stack([start, goal])
         goal, area = self.within_reach(start, goal), self.nearest_area(start)
@@ -126,7 +126,7 @@ class Terrain:
         return np.concatenate([start[None], self.router.route(self.nearest_open(start, area), goal)])
 
     def within_reach(self, start: FloatArray, goal: FloatArray) -> FloatArray:
-        """The goal [2], or the place nearest to it that can be reached from an open place [2]."""
+        """The goal [2], or the position nearest to it that can be reached from an open position [2]."""
         area = self.nearest_area(start)
         if self.nearest_area(goal) != area or not self._inside(goal) or self.area_of(goal[None])[0] < 0:
             return self.nearest_open(goal, area)
@@ -138,7 +138,7 @@ class Terrain:
         return np.asarray(np.all(np.any(apart, axis=2), axis=1))
 
     def timed_route(self, route: FloatArray, speed_mps: float) -> tuple[FloatArray, FloatArray]:
-        """Seconds since departure [k] and places [k,2] along a route, slower or faster on the surfaces."""
+        """Seconds since departure [k] and positions [k,2] along a route, slower or faster on the surfaces."""
         if self.surfaces:
             route, factors = self._split_at_surfaces(route)
         else:
@@ -214,11 +214,11 @@ class Terrain:
                 shares.append(_crossing_shares(start, way, corners[:-1], np.diff(corners, axis=0)))
         return _inside_shares(shares)
 
-    def _screens_near(self, *places: FloatArray) -> IntArray:
-        """What may weaken a ray within the box round these places [2]."""
+    def _screens_near(self, *positions: FloatArray) -> IntArray:
+        """What may weaken a ray within the box round these positions [2]."""
         if not len(self._screens):
             return np.empty(0, dtype=np.int64)
-        return np.asarray(self._screen_tree.query(shapely.linestrings(np.stack(places))))
+        return np.asarray(self._screen_tree.query(shapely.linestrings(np.stack(positions))))
 
 
 def _inside_shares(shares: list[FloatArray]) -> FloatArray:
@@ -240,11 +240,11 @@ def _aligned_shares(a: FloatArray, a_way: FloatArray, b: FloatArray, b_way: Floa
 def _cross(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])
 
-    def _screens_near(self, *places: FloatArray) -> IntArray:
-        """What may weaken a ray within the box round these places [2]."""
+    def _screens_near(self, *positions: FloatArray) -> IntArray:
+        """What may weaken a ray within the box round these positions [2]."""
         if not len(self._screens):
             return np.empty(0, dtype=np.int64)
-        return np.asarray(self._screen_tree.query(shapely.linestrings(np.stack(places))))
+        return np.asarray(self._screen_tree.query(shapely.linestrings(np.stack(positions))))
 
 
 def _crossing_shares(start: FloatArray, way: FloatArray, origins: FloatArray, directions: FloatArray) -> FloatArray:

@@ -36,7 +36,7 @@ class Trajectories:
     def record(self, log: Callable[[Waypoints], None]) -> None:
         """From time 0 on give `log` every waypoint as it is passed: a complete trace of the movement.
 
-        A waypoint without a place (nan) says that its client is not there from then on until its next place.
+        A waypoint without a position (nan) says that its client is not there from then on until its next position.
         """
 
         def told(waypoints: Waypoints) -> None:
@@ -54,7 +54,7 @@ class Trajectories:
         return self.movement.still
 
     def positions(self, t: float) -> FloatArray:
-        """Places [n,2] at time t, which must not lie before an earlier call's."""
+        """Positions [n,2] at time t, which must not lie before an earlier call's."""
         if self.still:
             return self._from
         self._advance(t)
@@ -63,25 +63,25 @@ class Trajectories:
         return self._from + share[:, None] * (self._to - self._from)
 
     def path(self, client: int, until: float) -> tuple[FloatArray, FloatArray]:
-        """Times [k] and places [k,2] of a client's waypoints from its present leg to beyond `until`."""
+        """Times [k] and positions [k,2] of a client's waypoints from its present leg to beyond `until`."""
         if self.still:
             return np.array([0.0, np.inf]), self._from[[client, client]]
         while self._end_of(client) <= until:
             self._extend(np.array([client]))
         ahead = slice(self._first[client], self._last[client])
         times = np.concatenate([[self._leave[client], self._arrive[client]], self._queue_t[client, ahead]])
-        places = np.concatenate([self._from[client][None], self._to[client][None], self._queue_xy[client, ahead]])
-        return times, places
+        positions = np.concatenate([self._from[client][None], self._to[client][None], self._queue_xy[client, ahead]])
+        return times, positions
 
     def after_visit(self, visit: int, t: float) -> bool:
-        """Let the movement model place everyone anew after a visit; whether it did."""
-        places = self.movement.after_visit(visit)
-        if places is None:
+        """Let the mobility model redraw everyone's position after a visit; returns whether it did."""
+        positions = self.movement.after_visit(visit)
+        if positions is None:
             return False
         n = len(self)
-        for xy in (self._from, places):  # two waypoints at one time: a jump
+        for xy in (self._from, positions):  # two waypoints at one time: a jump
             self._log(Waypoints(np.arange(n), np.full(n, t), xy))
-        self._from, self._to = places.copy(), places.copy()
+        self._from, self._to = positions.copy(), positions.copy()
         return True
 
     def finish(self, t: float) -> None:
@@ -152,20 +152,20 @@ class Way:
     """A way through waypoints: linear in between, at the first one before it begins and at the last one after it."""
 
     times: FloatArray  # [k] s
-    places: FloatArray  # [k,2] m
+    positions: FloatArray  # [k,2] m
 
     def at(self, t: float) -> FloatArray:
-        """The place [2] at time t."""
-        return place_at(self.times, self.places, np.array([t]))[0]
+        """The position [2] at time t."""
+        return position_at(self.times, self.positions, np.array([t]))[0]
 
     def until(self, t: float) -> Way:
         """The part of it up to time t."""
         passed = self.times < t
-        return Way(np.append(self.times[passed], t), np.concatenate([self.places[passed], self.at(t)[None]]))
+        return Way(np.append(self.times[passed], t), np.concatenate([self.positions[passed], self.at(t)[None]]))
 
     def end(self) -> Way:
         """Standing where it ends."""
-        return Way(self.times[-1:], self.places[-1:])
+        return Way(self.times[-1:], self.positions[-1:])
 
 
 def first_within(
@@ -173,12 +173,12 @@ def first_within(
 ) -> float | None:
     """The first time in [start, end] at which two piecewise-linear paths are within a distance; None if never.
 
-    Paths are waypoint times [k] and places [k,2]; each holds its last place. Exact: roots of a quadratic.
+    Paths are waypoint times [k] and positions [k,2]; each holds its last position. Exact: roots of a quadratic.
     """
     cuts = np.unique(np.concatenate([[start, end], t_a, t_b]))
     cuts = cuts[(cuts >= start) & (cuts <= end)]
-    gaps = place_at(t_a, a, cuts) - place_at(t_b, b, cuts)
-    ends = place_at(t_a, a, cuts, "left") - place_at(t_b, b, cuts, "left")
+    gaps = position_at(t_a, a, cuts) - position_at(t_b, b, cuts)
+    ends = position_at(t_a, a, cuts, "left") - position_at(t_b, b, cuts, "left")
     for i in range(len(cuts)):
         if gaps[i] @ gaps[i] <= distance_m**2:
             return float(cuts[i])
@@ -201,11 +201,11 @@ def within_shares(gap: FloatArray, change: FloatArray, distance_m: float) -> tup
     return float((-half_linear - reach) / quadratic), float((-half_linear + reach) / quadratic)
 
 
-def place_at(times: Times, places: FloatArray, t: Times, side: Literal["left", "right"] = "right") -> FloatArray:
-    """Places [m,2] of a path at times [m]; where two waypoints share a time, the later one, or "left" the earlier."""
+def position_at(times: Times, positions: FloatArray, t: Times, side: Literal["left", "right"] = "right") -> FloatArray:
+    """Positions [m,2] of a path at times [m]; where two waypoints share a time, the later one, or "left" the earlier."""
     leg = np.clip(np.searchsorted(times, t, side=side) - 1, 0, len(times) - 1)
     following = np.minimum(leg + 1, len(times) - 1)
     ends = np.where(np.isfinite(times[following]), times[following], times[leg])  # a leg without end stands still
     span = ends - times[leg]
     share = np.where(span > 0, (t - times[leg]) / np.where(span > 0, span, 1.0), 0.0)
-    return places[leg] + np.clip(share, 0.0, 1.0)[:, None] * (places[following] - places[leg])
+    return positions[leg] + np.clip(share, 0.0, 1.0)[:, None] * (positions[following] - positions[leg])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.mobility.positions import Places
+from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.radio.link import Radio, linked
 
@@ -15,15 +15,15 @@ BoolArray = NDArray[np.bool_]
 
 
 class ContactGraph:
-    """Edges join clients whose reported places can hear each other; worked out only where asked."""
+    """Edges join clients whose reported positions can hear each other; worked out only where asked."""
 
-    def __init__(self, places: Places, radio: Radio, terrain: Terrain, members: BoolArray) -> None:
-        self._places = places
+    def __init__(self, positions: Positions, radio: Radio, terrain: Terrain, members: BoolArray) -> None:
+        self._positions = positions
         self._radio = radio
         self._terrain = terrain
         self.admit(members)
         self._range_m = radio.farthest_m * (1 + 1e-9)  # who is near enough to ask; the link itself decides
-        self.still = places.trajectories.still
+        self.still = positions.trajectories.still
 
     def admit(self, members: BoolArray) -> None:
         """From now on these [n] belong to the graph: those the vehicle can drive to."""
@@ -31,15 +31,15 @@ class ContactGraph:
         self.reachable = np.flatnonzero(members)
 
     def known(self, clients: IntArray) -> FloatArray:
-        """Reported places [m,2] of these clients."""
-        return self._places.known(clients)
+        """Reported positions [m,2] of these clients."""
+        return self._positions.known(clients)
 
     def neighbours(self, client: int) -> IntArray:
         """The client's neighbours, without itself, in ascending order."""
-        here = self._places.known(np.array([client]))[0]
-        near = self._places.known_within(here, self._range_m)
+        here = self._positions.known(np.array([client]))[0]
+        near = self._positions.known_within(here, self._range_m)
         near = near[self.members[near] & (near != client)]
-        return near[linked(self._radio, self._terrain, here, self._places.known(near))]
+        return near[linked(self._radio, self._terrain, here, self._positions.known(near))]
 
     def degrees(self, clients: IntArray) -> IntArray:
         """How many neighbours each of these clients has."""
@@ -49,7 +49,7 @@ class ContactGraph:
         """All edges [m,2], each once, lower client first."""
         from scipy.spatial import cKDTree
 
-        known = self._places.known(self.reachable)
+        known = self._positions.known(self.reachable)
         pairs = cKDTree(known).query_pairs(self._range_m, output_type="ndarray").astype(np.int64)
         heard = np.zeros(len(pairs), dtype=bool)
         for start in range(0, len(pairs), 100_000):  # rays in portions, so that memory stays small

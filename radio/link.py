@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.mobility.terrain import Terrain
-from fedmule.mobility.trajectory import Trajectories, Way, first_within, place_at, within_shares
+from fedmule.mobility.trajectory import Trajectories, Way, first_within, position_at, within_shares
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -100,7 +100,7 @@ def rates_bps(radio: Radio, distance_m: FloatArray, loss_db: FloatArray) -> Floa
 
 
 def linked(radio: Radio, terrain: Terrain, a: FloatArray, b: FloatArray) -> BoolArray:
-    """Whether the places a ([2] or [m,2]) and b [m,2] can hear each other."""
+    """Whether the positions a ([2] or [m,2]) and b [m,2] can hear each other."""
     return rates_bps(radio, np.hypot(*(b - a).T), terrain.radio_loss_db(a, b) + radio.shadow_db(a, b)) > 0
 
 
@@ -113,31 +113,34 @@ class Stretch:
 
 
 def link_over_time(
-    radio: Radio, terrain: Terrain, trajectories: Trajectories, place: FloatArray, client: int, start_s: float
+    radio: Radio, terrain: Terrain, trajectories: Trajectories, position: FloatArray, client: int, start_s: float
 ) -> Iterator[Stretch]:
-    """The link between a fixed place and a client from `start_s` on, stretch by stretch, without end.
+    """The link between a fixed position and a client from `start_s` on, stretch by stretch, without end.
 
     A stretch ends at the exact moment the rate changes: where the distance crosses a step of the ladder, where
     an obstacle comes into or leaves the ray, or where the shadowing changes.
     """
     if trajectories.still:
         here = trajectories.positions(start_s)[client]
-        yield from _over_leg(radio, terrain, _still(place), _still(here), start_s, np.inf)
+        yield from _over_leg(radio, terrain, _still(position), _still(here), start_s, np.inf)
     t = start_s
     while True:
         horizon = t + LOOK_AHEAD_S
-        times, places = trajectories.path(client, horizon)
+        times, positions = trajectories.path(client, horizon)
         cuts = np.unique(np.concatenate([[t], times[(times > t) & (times < horizon)], [horizon]]))
-        leave, arrive = place_at(times, places, cuts[:-1]), place_at(times, places, cuts[1:], "left")  # apart at a jump
+        leave, arrive = (
+            position_at(times, positions, cuts[:-1]),
+            position_at(times, positions, cuts[1:], "left"),
+        )  # apart at a jump
         for k, (begin, end) in enumerate(pairwise(cuts.tolist())):
-            yield from _over_leg(radio, terrain, _still(place), _Leg(leave[k], arrive[k]), begin, end)
+            yield from _over_leg(radio, terrain, _still(position), _Leg(leave[k], arrive[k]), begin, end)
         t = horizon
 
 
-def delay_at_s(radio: Radio, trajectories: Trajectories, place: FloatArray, client: int, t: float) -> float:
-    """From a byte's being sent at time t between a fixed place and a client until it can be used."""
-    there = place_at(*trajectories.path(client, t), np.array([t]))
-    return float(radio.delay_s(np.hypot(*(there - place).T))[0])
+def delay_at_s(radio: Radio, trajectories: Trajectories, position: FloatArray, client: int, t: float) -> float:
+    """From a byte's being sent at time t between a fixed position and a client until it can be used."""
+    there = position_at(*trajectories.path(client, t), np.array([t]))
+    return float(radio.delay_s(np.hypot(*(there - position).T))[0])
 
 
 def link_between(radio: Radio, terrain: Terrain, a: Way, b: Way, start_s: float) -> Iterator[Stretch]:
@@ -152,7 +155,7 @@ def link_between(radio: Radio, terrain: Terrain, a: Way, b: Way, start_s: float)
 def first_linked(radio: Radio, terrain: Terrain, a: Way, b: Way, start_s: float, end_s: float) -> float | None:
     """The first time in [start_s, end_s] at which two on their ways hear each other; None if they do not."""
     near_m = radio.farthest_m * (1 + 1e-9)
-    t = first_within(a.times, a.places, b.times, b.places, near_m, start_s, end_s)
+    t = first_within(a.times, a.positions, b.times, b.positions, near_m, start_s, end_s)
     if t is None:
         return None
     for stretch in link_between(radio, terrain, a, b, t):
@@ -180,8 +183,8 @@ class _Leg:
         return self.start + self.way * share
 
 
-def _still(place: FloatArray) -> _Leg:
-    return _Leg(place, place)
+def _still(position: FloatArray) -> _Leg:
+    return _Leg(position, position)
 
 
 def _over_leg(radio: Radio, terrain: Terrain, a: _Leg, b: _Leg, start_s: float, end_s: float) -> Iterator[Stretch]:

@@ -1,4 +1,4 @@
-"""How a signal weakens on its way: path losses, fading, and shadowing that belongs to places."""
+"""How a signal weakens on its way: path losses, fading, and shadowing that belongs to positions."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class UnderWater(Propagation):
 
 
 class Shadowing:
-    """Log-normal shadowing that belongs to places: a place that is good stays good, and so are those around it.
+    """Log-normal shadowing that belongs to positions: a position that is good stays good, and so are those around it.
 
     A Gaussian field with correlation exp(−d/distance_m) (Gudmundson, 1991) as a sum of random plane waves, held
     constant within squares of distance_m/5. A link's shadowing is the sum of the field at its ends, scaled to the
@@ -223,9 +223,9 @@ class Shadowing:
         both = (self.field(a) + self.field(b)) / np.sqrt(2 + 2 * alike)
         return np.clip(np.round(2 * self._db * both) / 2, -self.most_db, self.most_db)
 
-    def field(self, places: FloatArray) -> FloatArray:
-        """The field [m] at places [m,2]: mean 0, variance 1."""
-        return np.sqrt(2 / WAVES) * np.cos(places @ self._waves + self._phases).sum(axis=1)
+    def field(self, positions: FloatArray) -> FloatArray:
+        """The field [m] at positions [m,2]: mean 0, variance 1."""
+        return np.sqrt(2 / WAVES) * np.cos(positions @ self._waves + self._phases).sum(axis=1)
 
     def changes(self, start: FloatArray, end: FloatArray) -> FloatArray:
         """Shares of the way start→end, in (0,1), where a link to one who walks it may change."""
@@ -236,5 +236,5 @@ class Shadowing:
         found = np.concatenate(shares)
         return found[(found > 0) & (found < 1)]
 
-    def _cell_centre(self, places: FloatArray) -> FloatArray:
-        return (np.floor(places / self._cell_m) + 0.5) * self._cell_m
+    def _cell_centre(self, positions: FloatArray) -> FloatArray:
+        return (np.floor(positions / self._cell_m) + 0.5) * self._cell_m

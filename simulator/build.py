@@ -27,7 +27,7 @@ from fedmule.learning.algorithms.walkman import Walkman
 from fedmule.learning.data import samples
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.data.partition import by_column, by_dirichlet, by_labels, check_rows, evenly, split
-from fedmule.learning.data.sites import PlacedData, Shift, share_within
+from fedmule.learning.data.sites import Shift, SiteData, share_within
 from fedmule.learning.data.synthetic import synthetic
 from fedmule.learning.errors import DataError, MemoryShortError
 from fedmule.learning.evaluate import Evaluator
@@ -42,7 +42,7 @@ from fedmule.simulator.scenario.keys import OwnClass
 from fedmule.simulator.scenario.learning import ColumnPartition, LabelsPartition, Learning, SyntheticDataset
 from fedmule.simulator.scenario.plugins import make
 from fedmule.simulator.streams import Streams
-from fedmule.simulator.world import Homes
+from fedmule.simulator.world import Sites
 
 DATASETS: dict[str, Any] = {
     "synthetic": synthetic,
@@ -68,21 +68,21 @@ class Learner:
     evaluator: Evaluator
     device: torch.device
     memory_bytes: int  # of client state and data, about
-    placed: PlacedData | None = None
+    site_data: SiteData | None = None
 
-    def move(self, clients: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-        """These clients go to other places for good: their data become like those there."""
-        if self.placed is not None:
-            self.placed.move(clients, places)
+    def move(self, clients: NDArray[np.int64], sites: NDArray[np.int64]) -> None:
+        """These clients go to other sites for good: their data become like those there."""
+        if self.site_data is not None:
+            self.site_data.move(clients, sites)
             self.evaluator.changed(clients)
             self.evaluator.look_again()
 
 
-def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any], homes: Homes) -> Learner:
+def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any], sites: Sites) -> Learner:
     """Data and client state on the device, everyone with the same random model."""
     keys = scenario.learning
     device = choose_device(keys.device)
-    data = build_data(scenario, streams, plugins, homes.place)
+    data = build_data(scenario, streams, plugins, sites.site)
     model = build_model(scenario, streams, plugins, data)
     named = layers(model)
     if isinstance(keys.eps, tuple) and len(keys.eps) != len(named):
@@ -109,9 +109,9 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any],
     except MemoryShortError as error:
         raise UserError(str(error)) from None
     data = data.to(device)
-    placed = _placed(scenario, streams, homes, data)
+    site_data = _site_data(scenario, streams, sites, data)
     parts = {
-        "data": data if placed is None else placed.data,
+        "data": data if site_data is None else site_data.data,
         "model": model,
         "settings": settings_of(keys),
         "start": model.start(streams.generator("model")).to(device),
@@ -121,7 +121,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any],
         parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
     algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
     carried = carried_by(scenario.vehicle.count, algorithm, keys.merge)
-    return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, placed)
+    return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, site_data)
 
 
 def settings_of(keys: Learning) -> Settings:
@@ -131,16 +131,16 @@ def settings_of(keys: Learning) -> Settings:
     return settings if keys.beta is not None else replace(settings, beta=10.0 if one_step else 0.3)
 
 
-def _placed(scenario: Scenario, streams: Streams, homes: Homes, data: ClientData) -> PlacedData | None:
-    """The data as clients' places make them, if places matter."""
-    if homes.place is None:
+def _site_data(scenario: Scenario, streams: Streams, sites: Sites, data: ClientData) -> SiteData | None:
+    """The data as clients' sites make them, if sites matter."""
+    if sites.site is None:
         return None
     keys = scenario.learning
     with _explained(scenario, "learning.shift", keys.shift):
-        shift = Shift(keys.shift, homes.count, data, streams.generator("places"))
+        shift = Shift(keys.shift, sites.count, data, streams.generator("places"))
     # They are changed in place: a data set of the user's own may be needed again as it is.
-    own = replace(data, features=data.features.clone(), labels=data.labels.clone(), place=homes.place.copy())
-    return PlacedData(own, shift, homes.place, homes.movers)
+    own = replace(data, features=data.features.clone(), labels=data.labels.clone(), site=sites.site.copy())
+    return SiteData(own, shift, sites.site, sites.movers)
 
 
 def _state_copies(key: str, part: Any, kinds: dict[str, Any], plugins: dict[str, Any]) -> int:
@@ -149,13 +149,13 @@ def _state_copies(key: str, part: Any, kinds: dict[str, Any], plugins: dict[str,
 
 
 def build_data(
-    scenario: Scenario, streams: Streams, plugins: dict[str, Any], place: NDArray[np.int64] | None = None
+    scenario: Scenario, streams: Streams, plugins: dict[str, Any], site: NDArray[np.int64] | None = None
 ) -> ClientData:
-    """Samples, shared out among the clients (over their places, if asked) and split into their parts."""
+    """Samples, shared out among the clients (over their sites, if asked) and split into their parts."""
     keys, clients = scenario.learning, scenario.clients.count
     given: dict[str, Any] = {"clients": clients, "generator": streams.generator("data")}
     if isinstance(keys.dataset, SyntheticDataset):
-        given["place"] = place
+        given["site"] = site
     with _explained(scenario, "learning.dataset", keys.dataset.kind):
         pool = make("learning.dataset", keys.dataset, DATASETS, plugins, **given)
         if isinstance(pool, ClientData):  # a data set of the user's own may share itself out
@@ -170,13 +170,13 @@ def build_data(
         pool = pool.checked()
     partition = keys.partition or (ColumnPartition() if pool.owner is not None else LabelsPartition())
     generator = streams.generator("partition")
-    over = clients if place is None or keys.partition_over == "clients" else int(place.max()) + 1
+    over = clients if site is None or keys.partition_over == "clients" else int(site.max()) + 1
     given = {"samples": pool, "clients": over, "generator": generator}
     with _explained(scenario, "learning.partition", partition.kind):
         rows = make("learning.partition", partition, PARTITIONS, plugins, **given)
         check_rows(rows, pool, over)
-        if place is not None and keys.partition_over == "places":
-            rows = share_within(rows, place, generator)
+        if site is not None and keys.partition_over == "sites":
+            rows = share_within(rows, site, generator)
     shares = {"test_share": keys.test_share, "validation_share": keys.validation_share}
     return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
 

@@ -36,7 +36,7 @@ class Simulation:
         self.scenario = scenario
         self._streams = Streams(scenario.seed)
         self.world = build_world(scenario, self._streams, plugins or {})
-        self.learner = build_learner(scenario, self._streams, plugins or {}, self.world.homes)
+        self.learner = build_learner(scenario, self._streams, plugins or {}, self.world.sites)
         self.lessons = Lessons(self.learner)
         self.ledger = Ledger(scenario, self.learner)
         self._active_draws = [self._own_stream("active", v) for v in range(scenario.vehicle.count)]
@@ -64,7 +64,7 @@ class Simulation:
         self.log.muted = self._rehearsed is not None
         self.watch = watch or (lambda ledger: None)
         self.ledger.begin(self.log)
-        self.world.places.trajectories.record(self.log.client_track)
+        self.world.positions.trajectories.record(self.log.client_track)
         self.vehicles = [self._vehicle(v) for v in range(self.scenario.vehicle.count)]
         self.meetings = self._meetings()
         if self.scenario.learning.server == "vehicle":
@@ -73,8 +73,8 @@ class Simulation:
                 vehicle.interrupt = life.interrupt
         else:
             lives = [self.env.process(self._rounds())]
-        if self.world.homes.change_at_s is not None:
-            self.env.process(self._change_homes(self.world.homes.change_at_s))
+        if self.world.sites.change_at_s is not None:
+            self.env.process(self._change_sites(self.world.sites.change_at_s))
         limit = self.scenario.stop.sim_time_s
         over = lives[0] if len(lives) == 1 else simpy.AnyOf(self.env, lives)  # for one it is over for all
         return over if limit is None else over | self.env.timeout(limit)
@@ -84,7 +84,7 @@ class Simulation:
         self.env.run(until=self.start(log, watch))
         for vehicle in self.vehicles:
             vehicle.rest()
-        self.world.places.trajectories.finish(self.env.now)
+        self.world.positions.trajectories.finish(self.env.now)
         summary = self.ledger.finish(self.env.now)
         self.log.close(summary)
         return summary
@@ -118,9 +118,9 @@ class Simulation:
 
     def _contact(self, vehicle: Vehicle, target: int) -> Generator[Any, Any, None]:
         """The vehicle stands still; those asked take part; those whose exchange gets through learn."""
-        places = self.world.places
+        positions = self.world.positions
         arrived_s, here = self.env.now, vehicle.xy
-        places.advance(arrived_s)
+        positions.advance(arrived_s)
         neighbours = self._neighbourhood(target, here)
         active = self._choose(target, neighbours, self._active_draws[vehicle.number])
         progress = self.ledger.progress(arrived_s)
@@ -138,8 +138,8 @@ class Simulation:
         self.ledger.visit(Visit(contact, active, exchange, outcome, update, arrived_s, vehicle.number, here))
         if self.meetings is not None:
             self.meetings.after_contact(vehicle)
-        places.after_visit(self.ledger.visits, self.env.now)
-        places.advance(self.env.now)
+        positions.after_visit(self.ledger.visits, self.env.now)
+        positions.advance(self.env.now)
         every = self.scenario.log.graph_every
         if every and self.ledger.visits % every == 0:
             self.log.graph(self.ledger.visits, self.env.now, self.world.graph.logged())
@@ -172,10 +172,10 @@ class Simulation:
             self.ledger.visit(Visit(contact, active, exchange, outcome, self.lessons.update(0, contact), began_s))
             self._after_visit()
 
-    def _change_homes(self, at_s: float) -> Generator[Any, Any, None]:
+    def _change_sites(self, at_s: float) -> Generator[Any, Any, None]:
         """Some clients go over to other squads, and their data become like those there."""
         yield self.env.timeout(at_s)
-        self.learner.move(self.world.homes.movers, self.world.homes.to)
+        self.learner.move(self.world.sites.movers, self.world.sites.to)
 
     # --- its parts -----------------------------------------------------------------------------------------
 
@@ -217,17 +217,17 @@ class Simulation:
             for client in late.tolist():
                 self.lessons.introduce(client, self.world.graph.neighbours(client))
             self.ledger.welcome(late)
-        if self.world.places.there(self.env.now) is not None:
+        if self.world.positions.there(self.env.now) is not None:
             self.world.graph.admit(self._everyone & self._present())
 
     def _present(self) -> NDArray[np.bool_]:
         """Who [n] is there now."""
-        there = self.world.places.there(self.env.now)
+        there = self.world.positions.there(self.env.now)
         return ~self._absent if there is None else ~self._absent & there
 
     def _wait_for_anybody(self, vehicle: Vehicle) -> Generator[Any, Any, None]:
         """Nobody is there: wait until somebody comes; if nobody ever does the run is over."""
-        comes_s = self.world.places.trajectories.movement.next_arrival_s(self.env.now)
+        comes_s = self.world.positions.trajectories.movement.next_arrival_s(self.env.now)
         if np.isfinite(comes_s):
             yield from vehicle.wait(self.env.timeout(comes_s - self.env.now), comes_s)
         else:
@@ -241,9 +241,9 @@ class Simulation:
 
     def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
         """The visited client and every client that hears the vehicle where it stands, ascending."""
-        near = self.world.places.within(here, self.world.radio.farthest_m * (1 + 1e-9))
+        near = self.world.positions.within(here, self.world.radio.farthest_m * (1 + 1e-9))
         near = near[~self._absent[near]]
-        heard = near[linked(self.world.radio, self.world.terrain, here, self.world.places.true(near))]
+        heard = near[linked(self.world.radio, self.world.terrain, here, self.world.positions.true(near))]
         return np.union1d(heard, [target])
 
     def _choose(self, target: int, neighbours: IntArray, draws: np.random.Generator) -> IntArray:
@@ -256,7 +256,7 @@ class Simulation:
         return np.sort(np.append(draws.choice(others, more, replace=False), target)).astype(np.int64)
 
     def _exchange(self, active: IntArray, exchange: Exchange, here: FloatArray) -> Outcome:
-        radio, ways, now = self.world.radio, self.world.places.trajectories, self.env.now
+        radio, ways, now = self.world.radio, self.world.positions.trajectories, self.env.now
         clients = active.tolist()
         links = [link_over_time(radio, self.world.terrain, ways, here, client, now) for client in clients]
         delays = [partial(delay_at_s, radio, ways, here, client) for client in clients]

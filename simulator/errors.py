@@ -26,7 +26,7 @@ class Problem:
 
 
 class ScenarioError(UserError):
-    """All that is wrong with a scenario, a line each: place, key, value given, what is allowed."""
+    """All that is wrong with a scenario, a line each: source, key, value given, what is allowed."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -35,8 +35,8 @@ class ScenarioError(UserError):
 
 def _line(source: str, problem: Problem) -> str:
     given = "" if problem.value is None else f" = {_short(problem.value)}"
-    place = f"{problem.key}{given}: " if problem.key else ""
-    return f"{problem.source or source}: {place}{problem.message}"
+    where = f"{problem.key}{given}: " if problem.key else ""
+    return f"{problem.source or source}: {where}{problem.message}"
 
 
 def _short(value: Any) -> str:

@@ -50,12 +50,12 @@ def vehicle_starts(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
         )
     starts = np.array(list(given.values()))
     areas, problems = terrain.area_of(starts), []
-    for (key, place), area in zip(given.items(), areas.tolist(), strict=True):
+    for (key, position), area in zip(given.items(), areas.tolist(), strict=True):
         if area < 0:
-            problems.append(Problem(key, "lies in an obstacle that stops movement", list(place)))
+            problems.append(Problem(key, "lies in an obstacle that stops movement", list(position)))
         elif areas[0] >= 0 and area != areas[0]:
             message = "must lie on the same open ground as the first: obstacles stand between"
-            problems.append(Problem(key, message, list(place)))
+            problems.append(Problem(key, message, list(position)))
     if problems:
         raise ScenarioError(scenario.name, problems)
     return starts if len(starts) == count else starts.repeat(count, axis=0)

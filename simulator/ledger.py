@@ -47,7 +47,7 @@ class Visit:
     update: Update | None  # None: nobody was delivered
     began_s: float
     vehicle: int | None = None  # None for an ideal server
-    place: NDArray[np.float64] | None = None  # [2] of the vehicle
+    position: NDArray[np.float64] | None = None  # [2] of the vehicle
 
 
 class Ledger:
@@ -161,7 +161,7 @@ class Ledger:
         self.bytes_between += charged * sent
         self._bytes_spent += sent
         self.airtime_s += outcome.airtime_s
-        (a, b), ((a_x_m, a_y_m), (b_x_m, b_y_m)) = meeting.vehicles, meeting.places
+        (a, b), ((a_x_m, a_y_m), (b_x_m, b_y_m)) = meeting.vehicles, meeting.positions
         row = {
             "meeting": self.meetings,
             "sim_time_s": outcome.end_s,
@@ -212,8 +212,8 @@ class Ledger:
             "sim_time_s": self.now,
             "host_time_s": self.host_time_s,
             "vehicle": visit.vehicle,
-            "vehicle_x_m": None if visit.place is None else visit.place[0],
-            "vehicle_y_m": None if visit.place is None else visit.place[1],
+            "vehicle_x_m": None if visit.position is None else visit.position[0],
+            "vehicle_y_m": None if visit.position is None else visit.position[1],
             "travel_s": travel_s,
             "contact_s": outcome.end_s - visit.began_s,
             "airtime_s": outcome.airtime_s,

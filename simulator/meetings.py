@@ -24,7 +24,7 @@ class Meeting:
 
     vehicles: tuple[int, int]
     began_s: float
-    places: NDArray[np.float64]  # [2,2] where they were when it began
+    positions: NDArray[np.float64]  # [2,2] where they were when it began
     exchange: Exchange
     outcome: Outcome
 
@@ -101,13 +101,13 @@ class Meetings:
         return self._env.process(self._meet(*sorted((a, b), key=lambda vehicle: vehicle.number)))
 
     def _meet(self, a: Vehicle, b: Vehicle) -> Generator[Any, Any, None]:
-        began_s, places, exchange = self._env.now, np.stack([a.xy, b.xy]), self._weigh(a.number, b.number)
+        began_s, positions, exchange = self._env.now, np.stack([a.xy, b.xy]), self._weigh(a.number, b.number)
         if self._rule == "stop":
             a.rest()
             b.rest()
         outcome = self._outcome(a, b, exchange)
         yield self._env.timeout(outcome.end_s - began_s)
-        self._enter(Meeting((a.number, b.number), began_s, places, exchange, outcome))
+        self._enter(Meeting((a.number, b.number), began_s, positions, exchange, outcome))
 
     def _outcome(self, a: Vehicle, b: Vehicle, exchange: Exchange) -> Outcome:
         radio, now = self._world.radio, self._env.now

@@ -22,7 +22,7 @@ LookOut = Callable[["Vehicle"], "simpy.Event | None"]  # told of every new plan;
 
 
 class Vehicle:
-    """Knows clients' places only from their reports; stands still unless it chases.
+    """Knows clients' positions only from their reports; stands still unless it chases.
 
     While it is `free`, on its way or waiting, it may be interrupted by an event that it then waits for: a meeting.
     """
@@ -49,7 +49,7 @@ class Vehicle:
         self.plan_until_s = env.now  # when it will think again
         self.look_out: LookOut = lambda vehicle: None
         self.interrupt: Callable[[simpy.Event], None] = lambda meeting: None  # its life's, while it is free
-        log(number, self.way.times, self.way.places)
+        log(number, self.way.times, self.way.positions)
 
     @property
     def xy(self) -> NDArray[np.float64]:
@@ -67,22 +67,22 @@ class Vehicle:
 
     def chase(self, client: int) -> Generator[Any, Any, bool]:
         """Drive to within approach_m of a client, re-aiming at every report; False if it had to give up."""
-        places, keys = self._world.places, self._keys
+        positions, keys = self._world.positions, self._keys
         deadline = self._env.now + keys.give_up_s
         while True:
             now = self._env.now
-            there = places.there(now)
+            there = positions.there(now)
             if there is not None and not there[client]:
                 return False
-            places.advance(now)
-            aim = places.known(np.array([client]))[0]
+            positions.advance(now)
+            aim = positions.known(np.array([client]))[0]
             seconds, route = self._world.driving.way(self.xy, aim)
             self.way = Way(now + seconds, route)
-            until = min(places.next_report_s, deadline)
+            until = min(positions.next_report_s, deadline)
             met = first_within(
                 self.way.times,
-                self.way.places,
-                *places.trajectories.path(client, until),
+                self.way.positions,
+                *positions.trajectories.path(client, until),
                 distance_m=keys.approach_m * TOUCH,
                 start=now,
                 end=until,
@@ -97,9 +97,9 @@ class Vehicle:
 
     def is_at(self, client: int) -> bool:
         """Whether it is within approach_m of a client now."""
-        places = self._world.places
-        places.advance(self._env.now)
-        return bool(np.hypot(*(places.true(np.array([client]))[0] - self.xy)) <= self._keys.approach_m)
+        positions = self._world.positions
+        positions.advance(self._env.now)
+        return bool(np.hypot(*(positions.true(np.array([client]))[0] - self.xy)) <= self._keys.approach_m)
 
     def wait(self, event: simpy.Event, until_s: float = np.inf) -> Generator[Any, Any, bool]:
         """Go on until an event (at a time, if known); False if a meeting came in between, which is over then."""
@@ -118,5 +118,5 @@ class Vehicle:
     def rest(self) -> None:
         """Stop here, and log the way that led here."""
         gone = self.way.until(self._env.now)
-        self._log(self.number, gone.times, gone.places)
+        self._log(self.number, gone.times, gone.positions)
         self.way = gone.end()

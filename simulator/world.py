@@ -13,7 +13,7 @@ from fedmule.mobility.driving import Driving
 from fedmule.mobility.jamming import JammingZone
 from fedmule.mobility.models.movement import Movement, MovementError
 from fedmule.mobility.models.registry_gone import MOVEMENTS
-from fedmule.mobility.positions import Places
+from fedmule.mobility.positions import Positions
 from fedmule.mobility.road_network import RoadNetwork, grid_lines
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.mobility.traces.trace import TraceError
@@ -55,10 +55,10 @@ PROPAGATIONS = {
 
 
 @dataclass(frozen=True)
-class Homes:
+class Sites:
     """Where clients are at home, if that matters to anything, and who changes it when."""
 
-    place: NDArray[np.int64] | None = None  # [n] 0 … count − 1: the client's squad, or a group that starts nearby
+    site: NDArray[np.int64] | None = None  # [n] 0 … count − 1: the client's squad, or a group that starts nearby
     count: int = 0
     movers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     to: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # where each mover goes
@@ -70,14 +70,14 @@ class World:
     """All that is not learning."""
 
     terrain: Terrain
-    places: Places
+    positions: Positions
     radio: Radio
     graph: ContactGraph
     walks: tuple[Policy, ...]  # each vehicle's own
     starts: NDArray[np.float64]  # [W,2] where they start
     driving: Driving  # which ways they take
     late: NDArray[np.bool_]  # [n] who is not there at first
-    homes: Homes
+    sites: Sites
     warnings: tuple[str, ...]
 
 
@@ -115,19 +115,19 @@ def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -
     terrain = build_terrain(scenario)
     starts = vehicle_starts(scenario, terrain)
     driving = _driving(scenario, terrain, starts[0])
-    places = _places(scenario, terrain, streams, plugins)
+    positions = _positions(scenario, terrain, streams, plugins)
     radio = build_radio(scenario, streams, plugins)
-    members, warnings = _reachable(scenario, terrain, places, starts[0])
-    late = np.arange(len(places)) >= len(places) - scenario.clients.late
+    members, warnings = _reachable(scenario, terrain, positions, starts[0])
+    late = np.arange(len(positions)) >= len(positions) - scenario.clients.late
     if not (members & ~late).any():
         message = "leaves nobody at first whom the vehicle can reach"
         raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
-    graph = ContactGraph(places, radio, terrain, members)
+    graph = ContactGraph(positions, radio, terrain, members)
     walks = build_walks(scenario, graph, plugins)
     if isinstance(walks[0], Walk):
         warnings += _connectivity(scenario, graph)
-    homes = _homes(scenario, places, streams)
-    return World(terrain, places, radio, graph, walks, starts, driving, late, homes, tuple(warnings))
+    sites = _sites(scenario, positions, streams)
+    return World(terrain, positions, radio, graph, walks, starts, driving, late, sites, tuple(warnings))
 
 
 def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -> Driving:
@@ -144,7 +144,7 @@ def _roads(keys: RoadKeys, terrain: Terrain, area: int = 0) -> RoadNetwork:
     return RoadNetwork(terrain, lines, area)
 
 
-def _places(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dict[str, Any]) -> Places:
+def _positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dict[str, Any]) -> Positions:
     clients = scenario.clients
     try:
         given = {}
@@ -161,36 +161,38 @@ def _places(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dic
             **given,
         )
         if scenario.vehicle.count > 1 and type(movement).after_visit is not Movement.after_visit:
-            raise MovementError("cannot place everyone anew after a visit where there are several vehicles", ".kind")
+            raise MovementError("cannot position everyone anew after a visit where there are several vehicles", ".kind")
         trajectories = Trajectories(movement)
     except (MovementError, TraceError) as error:
         key = f"clients.mobility{getattr(error, 'key', '')}"
         raise ScenarioError(scenario.name, [Problem(key, str(error))]) from None
     first = trajectories.positions(0.0)
     if first.shape != (clients.count, 2) or not np.isfinite(first).all():
-        message = f"must place {clients.count} clients: start() gave an array {first.shape}, or not all finite"
+        message = (
+            f"must return positions for {clients.count} clients: start() gave an array {first.shape}, or not all finite"
+        )
         raise ScenarioError(scenario.name, [Problem("clients.mobility.kind", message)])
-    return Places(trajectories, streams.draw("reports"), clients.report_period_s, clients.report_error_m)
+    return Positions(trajectories, streams.draw("reports"), clients.report_period_s, clients.report_error_m)
 
 
-def _homes(scenario: Scenario, places: Places, streams: Streams) -> Homes:
-    learning, movement = scenario.learning, places.trajectories.movement
+def _sites(scenario: Scenario, positions: Positions, streams: Streams) -> Sites:
+    learning, movement = scenario.learning, positions.trajectories.movement
     kinds = (learning.algorithm.kind, learning.reference.kind)
-    alike = isinstance(learning.dataset, SyntheticDataset) and learning.dataset.alike_at_places > 0
+    alike = isinstance(learning.dataset, SyntheticDataset) and learning.dataset.alike_at_sites > 0
     if learning.partition_over == "clients" and learning.shift == "none" and "squad_oracle" not in kinds and not alike:
-        return Homes()
+        return Sites()
     squad = getattr(movement, "squad", None)
     if squad is None:
-        first = movement.first_places()
-        first = places.true(np.arange(len(places))) if first is None else first
+        first = movement.first_positions()
+        first = positions.true(np.arange(len(positions))) if first is None else first
         squad = _groups(first, learning.places, streams.generator("places"))
     count = int(squad.max()) + 1
     movers, to = getattr(movement, "regrouped", (np.empty(0, dtype=np.int64),) * 2)
-    return Homes(squad, count, movers, to, getattr(movement, "regroup_at_s", None))
+    return Sites(squad, count, movers, to, getattr(movement, "regroup_at_s", None))
 
 
 def _groups(xy: NDArray[np.float64], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Groups [n] of places that lie together, at most `count` of them, numbered from 0 without gaps."""
+    """Groups [n] of positions that lie together, at most `count` of them, numbered from 0 without gaps."""
     from scipy.cluster.vq import kmeans2
 
     distinct = len(np.unique(xy, axis=0))
@@ -199,14 +201,14 @@ def _groups(xy: NDArray[np.float64], count: int, generator: np.random.Generator)
 
 
 def _reachable(
-    scenario: Scenario, terrain: Terrain, places: Places, start: NDArray[np.float64]
+    scenario: Scenario, terrain: Terrain, positions: Positions, start: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], list[str]]:
     """Which clients the vehicle can come near enough to, and a warning about the others."""
     area = terrain.areas[terrain.nearest_area(start)]
-    xy = places.true(np.arange(len(places)))
+    xy = positions.true(np.arange(len(positions)))
     gap = np.asarray(shapely.distance(np.asarray(shapely.points(xy)), area))
     members = gap <= scenario.vehicle.approach_m
-    there = places.there(0.0)
+    there = positions.there(0.0)
     if there is not None:
         members |= ~there  # where they will come is not known yet
     lost = np.flatnonzero(~members)
@@ -214,7 +216,7 @@ def _reachable(
         return members, []
     where = ", ".join(f"{i} at ({xy[i, 0]:.0f}, {xy[i, 1]:.0f})" for i in lost[:5])
     more = f" and {lost.size - 5} more" if lost.size > 5 else ""
-    if lost.size == len(places):
+    if lost.size == len(positions):
         message = f"cannot be reached by the vehicle, any of them: walls stand between (client {where}{more})"
         raise ScenarioError(scenario.name, [Problem("clients", message)])
     return members, [f"the vehicle cannot reach client {where}{more}: obstacles stand between; it will not be visited"]

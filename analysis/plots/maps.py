@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from fedmule.analysis.loading import Run
 from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, ORANGE, PINK, axes_for, legend, picture_of
-from fedmule.mobility.traces.trace import FloatArray, Trace, places_at, trace_of
+from fedmule.mobility.traces.trace import FloatArray, Trace, positions_at, trace_of
 
 MOST_LEGS = 40_000  # to draw
 WAYS = tuple(colour for colour in MANY if colour not in (GREEN, ORANGE))  # of vehicles; not those of clients, contacts
@@ -52,8 +52,8 @@ def draw_map(run: Run, axes: Axes | None = None) -> Figure:
     stands = run.contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy(np.float64)
     _dots(axes, stands, 7, ORANGE, "contacts", 4)
     if len(clients):
-        places = np.hstack(places_at(clients, np.array([clients.end_s])))  # nan where one is not there: not drawn
-        _dots(axes, places, 16, GREEN, "clients at the end", 5)
+        positions = np.hstack(positions_at(clients, np.array([clients.end_s])))  # nan where one is not there: not drawn
+        _dots(axes, positions, 16, GREEN, "clients at the end", 5)
     legend(axes, 4)
     return picture_of(axes)
 
@@ -70,13 +70,13 @@ def draw_graph(run: Run, visit: int | None = None, axes: Axes | None = None) -> 
     rows = run.graph[run.graph["visit"] == visit]
     now, edges = float(rows["sim_time_s"].iloc[0]), rows.loc[rows["a"] != rows["b"], ["a", "b"]].to_numpy(np.int64)
     members = np.unique(rows[["a", "b"]])
-    places = _places(run, visit, now)
-    axes.add_collection(LineCollection(list(places[edges]), colors=BLUE, linewidths=0.7, alpha=0.6, zorder=3))
+    positions = _positions(run, visit, now)
+    axes.add_collection(LineCollection(list(positions[edges]), colors=BLUE, linewidths=0.7, alpha=0.6, zorder=3))
     axes.plot([], [], color=BLUE, linewidth=0.7, label=f"{len(edges)} links")
-    _dots(axes, places[members], 18, GREEN, "clients", 4)
-    away = np.setdiff1d(np.arange(len(places)), members)
-    if np.isfinite(places[away]).any():
-        _dots(axes, places[away], 18, GREY, "out of the vehicle's reach", 4)
+    _dots(axes, positions[members], 18, GREEN, "clients", 4)
+    away = np.setdiff1d(np.arange(len(positions)), members)
+    if np.isfinite(positions[away]).any():
+        _dots(axes, positions[away], 18, GREY, "out of the vehicle's reach", 4)
     stood = run.contacts[run.contacts["visit"] == visit][["vehicle_x_m", "vehicle_y_m"]].to_numpy(np.float64)
     if np.isfinite(stood).any() and not run.track.empty:
         _dots(axes, stood, 60, ORANGE, "vehicle", 5, marker="*")
@@ -95,9 +95,11 @@ def _on_terrain(run: Run, axes: Axes | None) -> Axes:
     return axes
 
 
-def _dots(axes: Axes, places: FloatArray, size: float, colour: str, label: str, order: int, marker: str = "o") -> None:
-    """Places [k,2] as dots; nan are not drawn."""
-    x, y = places[:, 0], places[:, 1]
+def _dots(
+    axes: Axes, positions: FloatArray, size: float, colour: str, label: str, order: int, marker: str = "o"
+) -> None:
+    """Positions [k,2] as dots; nan are not drawn."""
+    x, y = positions[:, 0], positions[:, 1]
     axes.scatter(x, y, s=size, color=colour, marker=marker, zorder=order, label=label, linewidths=0)
 
 
@@ -123,13 +125,13 @@ def draw_legs(ways: Trace, axes: Axes, colour: str, alpha: float, label: str = "
     return every
 
 
-def _places(run: Run, visit: int, now_s: float) -> FloatArray:
-    """Where everyone [n] was; where no track was logged, places on the map that show the graph well."""
+def _positions(run: Run, visit: int, now_s: float) -> FloatArray:
+    """Where everyone [n] was; where no track was logged, positions on the map that show the graph well."""
     count, clients = int(run.scenario["clients"]["count"]), _ways(run, "client")
-    places = np.full((count, 2), np.nan)
+    positions = np.full((count, 2), np.nan)
     if len(clients):
-        places[[int(name) for name in clients.names]] = np.hstack(places_at(clients, np.array([now_s])))
-        return places
+        positions[[int(name) for name in clients.names]] = np.hstack(positions_at(clients, np.array([now_s])))
+        return positions
     import networkx as nx
 
     size = np.array(run.scenario["terrain"]["size_m"])

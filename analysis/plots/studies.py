@@ -72,15 +72,15 @@ def draw_effect(
     values, axes = study.values(x, where), axes_for(axes, 5.6, 3.8)
     numeric = all(is_number(value) for value in values)
     log = numeric and _is_log(values)
-    places = {value: float(value) if numeric else float(i) for i, value in enumerate(values)}
+    positions = {value: float(value) if numeric else float(i) for i, value in enumerate(values)}
     groups = study.values(by, where) if by else [None]
-    beside = 0.008 * (max(places.values()) - min(places.values()))  # so that intervals do not hide each other
+    beside = 0.008 * (max(positions.values()) - min(positions.values()))  # so that intervals do not hide each other
     for i, group in enumerate(groups):
         own = rows if by is None else rows[rows[by] == group]
         aside = 0.0 if log else beside * (i - (len(groups) - 1) / 2)
-        points = [(places[v] + aside, *interval(list(cell))) for v, cell in own.groupby(x)["result"]]
+        points = [(positions[v] + aside, *interval(list(cell))) for v, cell in own.groupby(x)["result"]]
         colour, label = MANY[i % len(MANY)], None if by is None else named(group)
-        axes.scatter(own[x].map(places) + aside, own["result"], s=9, color=colour, alpha=0.35, linewidths=0)
+        axes.scatter(own[x].map(positions) + aside, own["result"], s=9, color=colour, alpha=0.35, linewidths=0)
         at, means, widths = zip(*sorted(points), strict=True) if points else ((), (), ())
         errors = [0.0 if width is None else width for width in widths]
         line = "-" if numeric else ""
@@ -195,13 +195,13 @@ def _hatched(j: int, i: int) -> Any:
     return Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor="white", edgecolor=GREY, hatch="///", linewidth=0)
 
 
-def _dot(axes: Axes, values: pd.Series[Any], place: int, colour: str) -> None:
+def _dot(axes: Axes, values: pd.Series[Any], position: int, colour: str) -> None:
     if len(values):
         mean, width = interval(list(values))
         axes.scatter(
-            values, np.full(len(values), place), s=26, facecolor="none", edgecolor=colour, linewidths=0.8, zorder=4
+            values, np.full(len(values), position), s=26, facecolor="none", edgecolor=colour, linewidths=0.8, zorder=4
         )
-        axes.errorbar(mean, place, xerr=width or 0.0, color=colour, marker="o", markersize=5, capsize=3)
+        axes.errorbar(mean, position, xerr=width or 0.0, color=colour, marker="o", markersize=5, capsize=3)
 
 
 def _digits(value: float) -> str:

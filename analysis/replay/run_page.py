@@ -103,11 +103,11 @@ def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count:
     shown = np.unique(np.append(np.arange(0, len(when), stride), max(len(when) - 1, 0)))[: len(when)]
     when = when.iloc[shown]
     rows = clients[clients["visit"].isin(when.index)]
-    place = (rows["client"].to_numpy(), when.index.get_indexer(pd.Index(rows["visit"])))
+    position = (rows["client"].to_numpy(), when.index.get_indexer(pd.Index(rows["visit"])))
 
     def grid(name: str, kind: type, fill: float = 0) -> NDArray[Any]:
         values = np.full((count, len(when)), fill, dtype=np.float64)
-        values[place] = rows[name].to_numpy(dtype=np.float64)
+        values[position] = rows[name].to_numpy(dtype=np.float64)
         return values.astype(kind)
 
     accuracy = grid("test_acc", np.float64, np.nan)

@@ -1,4 +1,4 @@
-"""Waypoints small enough for a page: whole ticks of time and 16-bit places, thinned only where there are too many."""
+"""Waypoints small enough for a page: whole ticks of time and 16-bit positions, thinned only where there are too many."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
 NOWHERE = 65535  # as x: not there from this waypoint on
-STEPS = 65534  # of places across the map
+STEPS = 65534  # of positions across the map
 MOST_BYTES = 6_400_000  # of all waypoints, deflated: 8.5 MB in the page
 PASSES = 4  # of thinning; each drops at most every other waypoint
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What ticks and steps mean: time = tick · tick_s, place = corner + step · step_m."""
+    """What ticks and steps mean: time = tick · tick_s, position = corner + step · step_m."""
 
     tick_s: float
     corner_m: tuple[float, float]
@@ -31,10 +31,10 @@ class Frame:
     def ticks(self, times_s: FloatArray) -> NDArray[np.uint32]:
         return np.round(np.asarray(times_s) / self.tick_s).astype(np.uint32)
 
-    def steps(self, places_m: FloatArray, axis: int) -> NDArray[np.uint16]:
+    def steps(self, positions_m: FloatArray, axis: int) -> NDArray[np.uint16]:
         """One coordinate in steps; nan becomes NOWHERE."""
-        steps = np.round((places_m - self.corner_m[axis]) / self.step_m)
-        return np.where(np.isfinite(places_m), np.clip(steps, 0, STEPS), NOWHERE).astype(np.uint16)
+        steps = np.round((positions_m - self.corner_m[axis]) / self.step_m)
+        return np.where(np.isfinite(positions_m), np.clip(steps, 0, STEPS), NOWHERE).astype(np.uint16)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Tracks:
 
 
 def frame_of(track: pd.DataFrame, size_m: tuple[float, float], end_s: float) -> Frame:
-    """A frame that holds the terrain, everybody's places and the time until the end."""
+    """A frame that holds the terrain, everybody's positions and the time until the end."""
     low = [min(0.0, float(np.nanmin(track[c], initial=0.0))) for c in ("x_m", "y_m")]
     high = [max(s, float(np.nanmax(track[c], initial=s))) for c, s in zip(("x_m", "y_m"), size_m, strict=True)]
     width = max(high[0] - low[0], high[1] - low[1])
@@ -63,14 +63,16 @@ def tracks_of(track: pd.DataFrame, vehicles: list[int], clients: int) -> Tracks:
     ids = track["id"].to_numpy(dtype=np.int64)
     node = np.where(track["node"] == "vehicle", np.searchsorted(vehicles, ids), len(vehicles) + ids)
     known = node < len(vehicles) + clients
-    place = np.lexsort((np.arange(len(node)), track["sim_time_s"].to_numpy(), node))  # rows at one time stay in order
-    place = place[known[place]]
-    columns = [track[c].to_numpy(dtype=float)[place] for c in ("sim_time_s", "x_m", "y_m")]
-    return Tracks(node[place], *columns)
+    position = np.lexsort(
+        (np.arange(len(node)), track["sim_time_s"].to_numpy(), node)
+    )  # rows at one time stay in order
+    position = position[known[position]]
+    columns = [track[c].to_numpy(dtype=float)[position] for c in ("sim_time_s", "x_m", "y_m")]
+    return Tracks(node[position], *columns)
 
 
 def add_tracks(arrays: Arrays, tracks: Tracks, frame: Frame, nodes: int) -> float:
-    """Add all waypoints to a page; returns how far, in metres, a place may be from where it was."""
+    """Add all waypoints to a page; returns how far, in metres, a position may be from where it was."""
     tolerance = frame.step_m / 2
     kept = thinned(tracks, tolerance)
     columns = _columns(kept, frame)

@@ -91,12 +91,12 @@ def _driving(run: Run, content: Content) -> None:
             "there were)."
         )
     else:
-        places = "" if not run.track.empty else " No track was logged: places are chosen so that links show."
+        positions = "" if not run.track.empty else " No track was logged: positions are chosen so that links show."
         content.items.append(
             Item(
                 "graph",
                 "Who could hear whom",
-                f"The contact graph at its last snapshot: the vehicle's next target is drawn along such links.{places}",
+                f"The contact graph at its last snapshot: the vehicle's next target is drawn along such links.{positions}",
                 lambda: draw_graph(run),
             )
         )

@@ -35,8 +35,8 @@ class Law:
         """From clients [w] to the next ones [w]: one search in the running sum of all rows."""
         leap, choice = generator.random((2, len(here)))
         low, high = self._sums[self._first[here]], self._sums[self._last[here] + 1]
-        place = np.searchsorted(self._sums, low + (high - low) * choice, side="right") - 1
-        near = self.p.indices[np.minimum(place, self._last[here])]
+        position = np.searchsorted(self._sums, low + (high - low) * choice, side="right") - 1
+        near = self.p.indices[np.minimum(position, self._last[here])]
         return np.where(leap < self.jump, self.members[(choice * len(self.members)).astype(np.int64)], near)
 
     def matrix(self) -> Any:

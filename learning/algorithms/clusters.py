@@ -99,16 +99,16 @@ class IFCA(Clusters):
 
 
 class SquadOracle(Clusters):
-    """Knows whose data belong together: a cluster for each place. What a perfect choice of clusters would give."""
+    """Knows whose data belong together: a cluster for each site. What a perfect choice of clusters would give."""
 
     def _first_centres(self, start: Tensor, draw: Draw) -> Tensor:
-        assert self.data.place is not None
-        return start.repeat(int(self.data.place.max()) + 1, 1)
+        assert self.data.site is not None
+        return start.repeat(int(self.data.site.max()) + 1, 1)
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         whole = super().exchange(clients, progress)
         return Exchange(whole.bytes_down, whole.bytes_up, whole.flops, broadcast=False)
 
     def _choice(self, clients: IntArray) -> IntArray:
-        assert self.data.place is not None
-        return self.data.place[clients]
+        assert self.data.site is not None
+        return self.data.site[clients]

@@ -1,4 +1,4 @@
-"""RWSADMM with a token for each neighbourhood: where data follow places, neighbours know best."""
+"""RWSADMM with a token for each neighbourhood: where data follow sites, neighbours know best."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ClientData:
     train_count: IntArray  # [n]
     validation_count: IntArray | None = None  # [n]; None for none
     shape: tuple[int, ...] = ()  # of one sample, such as (channels, height, width); () for plain features
-    place: IntArray | None = None  # [n] where each client is at home, such as its squad; None where it does not matter
+    site: IntArray | None = None  # [n] where each client is at home, such as its squad; None where it does not matter
 
     @property
     def clients(self) -> int:

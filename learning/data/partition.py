@@ -22,11 +22,11 @@ def by_labels(samples: Samples, clients: int, generator: np.random.Generator, la
     if labels > samples.classes:
         raise DataError(f"labels = {labels}: the data have only {samples.classes} labels")
     _enough_in_all(samples, clients)
-    # The client at place p of a random order holds the labels at places p … p + labels − 1 of another, in a circle.
-    place, circle = generator.permutation(clients), generator.permutation(samples.classes)
+    # The client in slot p of a random order holds the labels in slots p … p + labels − 1 of another, in a circle.
+    slot, circle = generator.permutation(clients), generator.permutation(samples.classes)
     rows: Rows = [np.empty(0, dtype=np.int64) for _ in range(clients)]
     for at, label in enumerate(circle):
-        holders = np.flatnonzero((at - place) % samples.classes < labels)
+        holders = np.flatnonzero((at - slot) % samples.classes < labels)
         if not holders.size:
             continue
         found = generator.permutation(np.flatnonzero(samples.labels == label))
@@ -69,7 +69,7 @@ def by_column(samples: Samples, clients: int, generator: np.random.Generator) ->
         )
     found = int(samples.owner.max()) + 1
     if found != clients:
-        raise DataError(f"the data are those of {found} clients or places, and there are {clients}")
+        raise DataError(f"the data are those of {found} clients or sites, and there are {clients}")
     order = np.argsort(samples.owner, kind="stable")
     return enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))))
 

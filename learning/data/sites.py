@@ -1,4 +1,4 @@
-"""Data that follow places: what the clients of one place have in common, and others have not."""
+"""Data that follow sites: what the clients of one site have in common, and others have not."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ IntArray = NDArray[np.int64]
 Kind = Literal["none", "rotated", "permuted"]
 
 
-def share_within(rows: Rows, place: IntArray, generator: np.random.Generator) -> Rows:
-    """From the rows of each place to those of each client: everyone at a place gets the same number."""
-    shared: Rows = [np.empty(0, dtype=np.int64) for _ in place]
+def share_within(rows: Rows, site: IntArray, generator: np.random.Generator) -> Rows:
+    """From the rows of each site to those of each client: everyone at a site gets the same number."""
+    shared: Rows = [np.empty(0, dtype=np.int64) for _ in site]
     for at, found in enumerate(rows):
-        members = np.flatnonzero(place == at)
+        members = np.flatnonzero(site == at)
         parts = np.array_split(generator.permutation(found), len(members))
         for client, part in zip(members, parts, strict=True):
             shared[client] = part
@@ -46,47 +46,47 @@ def rotated(features: Tensor, shape: tuple[int, ...], degrees: float) -> Tensor:
 
 
 class Shift:
-    """What differs from place to place. rotated: images by 360°/places more at each; permuted: each its own labels."""
+    """What differs from site to site. rotated: images by 360°/sites more at each; permuted: each its own labels."""
 
-    def __init__(self, kind: Kind, places: int, data: ClientData, generator: np.random.Generator) -> None:
+    def __init__(self, kind: Kind, sites: int, data: ClientData, generator: np.random.Generator) -> None:
         if kind == "rotated" and len(data.shape) != 3:
             raise DataError("needs images; these data have plain features")
         self._kind = kind
-        self._places = places
+        self._sites = sites
         self._shape = data.shape
-        self._labels = [torch.from_numpy(generator.permutation(data.classes)) for _ in range(places)]
+        self._labels = [torch.from_numpy(generator.permutation(data.classes)) for _ in range(sites)]
 
-    def at(self, place: int, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Features [N,f] and labels [N] as they are found at a place."""
+    def at(self, site: int, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [N,f] and labels [N] as they are found at a site."""
         if self._kind == "rotated":
-            return rotated(features, self._shape, 360 * place / self._places), labels
+            return rotated(features, self._shape, 360 * site / self._sites), labels
         if self._kind == "permuted":
-            return features, self._labels[place].to(labels.device)[labels]
+            return features, self._labels[site].to(labels.device)[labels]
         return features, labels
 
 
-class PlacedData:
-    """Clients' data as their places make them; they change for clients who go to another place for good.
+class SiteData:
+    """Clients' data as their sites make them; they change for clients who go to another site for good.
 
     `data` is changed in place, so that whoever holds it sees the change.
     """
 
-    def __init__(self, data: ClientData, shift: Shift, place: IntArray, movers: IntArray) -> None:
+    def __init__(self, data: ClientData, shift: Shift, site: IntArray, movers: IntArray) -> None:
         self.data = data
         self._shift = shift
         self._plain = {int(c): self._rows(int(c)) for c in movers}  # what movers' data are like nowhere
-        for at in np.unique(place):
-            index = torch.from_numpy(self._indices(np.flatnonzero(place == at)))
+        for at in np.unique(site):
+            index = torch.from_numpy(self._indices(np.flatnonzero(site == at)))
             found = shift.at(int(at), data.features[index], data.labels[index])
             data.features[index], data.labels[index] = found
 
-    def move(self, clients: IntArray, places: IntArray) -> None:
-        """These movers' data are from now on as at these places."""
-        assert self.data.place is not None
-        for client, place in zip(clients.tolist(), places.tolist(), strict=True):
+    def move(self, clients: IntArray, sites: IntArray) -> None:
+        """These movers' data are from now on as at these sites."""
+        assert self.data.site is not None
+        for client, site in zip(clients.tolist(), sites.tolist(), strict=True):
             rows = slice(int(self.data.first[client]), int(self.data.first[client + 1]))
-            self.data.features[rows], self.data.labels[rows] = self._shift.at(place, *self._plain[client])
-        self.data.place[clients] = places
+            self.data.features[rows], self.data.labels[rows] = self._shift.at(site, *self._plain[client])
+        self.data.site[clients] = sites
 
     def _rows(self, client: int) -> tuple[Tensor, Tensor]:
         rows = slice(int(self.data.first[client]), int(self.data.first[client + 1]))

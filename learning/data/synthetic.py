@@ -18,8 +18,8 @@ def synthetic(
     samples: tuple[int, int] = (50, 1000),
     feature_spread: float = 1.0,
     alike: float = 0.0,
-    alike_at_places: float = 0.0,
-    place: NDArray[np.int64] | None = None,
+    alike_at_sites: float = 0.0,
+    site: NDArray[np.int64] | None = None,
 ) -> Samples:
     """Samples of a linear classifier per client, drawn afresh for each; beta sets how much features differ.
 
@@ -27,9 +27,9 @@ def synthetic(
     label = argmax(xW + b). Sizes follow a log-normal law from samples[0] up, cut at samples[1]. As published, u
     shifts all classes of a client alike and cancels in the argmax: alpha changes the models, not the labels.
 
-    With `alike` and `alike_at_places` W and b are u + √alike·(one draw for all) + √alike_at_places·(one for each
-    place [n] 0 … m−1) + √(1 − both)·(the client's own): two clients' models are correlated by the first, those of
-    one place by the sum.
+    With `alike` and `alike_at_sites` W and b are u + √alike·(one draw for all) + √alike_at_sites·(one for each
+    site [n] 0 … m−1) + √(1 − both)·(the client's own): two clients' models are correlated by the first, those of
+    one site by the sum.
     """
     low, high = samples
     sizes = np.minimum(low + generator.lognormal(4.0, 2.0, clients).astype(np.int64), high)
@@ -37,15 +37,15 @@ def synthetic(
     feature_mean = generator.normal(0.0, beta, clients)
     spread = np.arange(1, features + 1) ** -0.6  # standard deviations: the square roots of j^-1.2
     ends = np.cumsum(sizes)
-    at = np.zeros(clients, dtype=np.int64) if place is None else place
+    at = np.zeros(clients, dtype=np.int64) if site is None else site
     shared = generator.spawn(1)[0]  # so that what a client draws is the same however much is shared
     for_all = np.sqrt(alike) * shared.standard_normal((features + 1, classes))
-    for_places = np.sqrt(alike_at_places) * shared.standard_normal((at.max() + 1, features + 1, classes))
-    own = np.sqrt(max(0.0, 1 - alike - alike_at_places))
+    for_sites = np.sqrt(alike_at_sites) * shared.standard_normal((at.max() + 1, features + 1, classes))
+    own = np.sqrt(max(0.0, 1 - alike - alike_at_sites))
     all_features = np.empty((ends[-1], features), dtype=np.float32)
     all_labels = np.empty(ends[-1], dtype=np.int64)
     for size, end, u, centre, where in zip(sizes, ends, model_mean, feature_mean, at, strict=True):
-        common = for_all + for_places[where]
+        common = for_all + for_sites[where]
         weights = generator.normal(u, own, (features, classes)) + common[:-1]
         bias = generator.normal(u, own, classes) + common[-1]
         middle = generator.normal(centre, feature_spread, features)

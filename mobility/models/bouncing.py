@@ -38,7 +38,7 @@ class Bounds:
         self._tree = shapely.STRtree(np.asarray(lines))
 
     def go(self, start: FloatArray, move: FloatArray, speed_mps: FloatArray) -> Bounced:
-        """Moves [m,2] from places [m,2] of the area at speeds [m]."""
+        """Moves [m,2] from positions [m,2] of the area at speeds [m]."""
         here, left, move = start.copy(), move.copy(), move.copy()
         passed_m = np.zeros(len(start))
         walkers, metres, points = [], [], []

@@ -34,17 +34,17 @@ class Current:
         self._scale = speed_mps / strongest if strongest > 0 else 0.0
 
     def stream(self, xy: FloatArray) -> FloatArray:
-        """ψ [m] at places [m,2], m²/s: it stays the same for whoever drifts."""
+        """ψ [m] at positions [m,2], m²/s: it stays the same for whoever drifts."""
         return self._scale * self._ramp(xy)[0] * self._eddies(xy)[0]
 
     def velocity(self, xy: FloatArray) -> FloatArray:
-        """u [m,2] at places [m,2], m/s."""
+        """u [m,2] at positions [m,2], m/s."""
         (ramp, ramp_slope), (eddies, eddies_slope) = self._ramp(xy), self._eddies(xy)
         slope = self._scale * (ramp[:, None] * eddies_slope + eddies[:, None] * ramp_slope)
         return np.stack([slope[:, 1], -slope[:, 0]], axis=1)
 
     def drifted(self, xy: FloatArray, seconds: float) -> FloatArray:
-        """Where places [m,2] drift to in a short time (Runge and Kutta, fourth order)."""
+        """Where positions [m,2] drift to in a short time (Runge and Kutta, fourth order)."""
         a = self.velocity(xy)
         b = self.velocity(xy + seconds / 2 * a)
         c = self.velocity(xy + seconds / 2 * b)

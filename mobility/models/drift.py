@@ -6,7 +6,7 @@ import numpy as np
 
 from fedmule.mobility.models.bouncing import Bounds
 from fedmule.mobility.models.current import Current
-from fedmule.mobility.models.movement import Draw, FloatArray, IntArray, Movement, Waypoints, normals, random_places
+from fedmule.mobility.models.movement import Draw, FloatArray, IntArray, Movement, Waypoints, normals, random_positions
 from fedmule.mobility.terrain import Terrain
 
 STEP = 0.1  # of an eddy's radius: how far the strongest current carries in a step
@@ -48,7 +48,7 @@ class Drift(Movement):
         self._steps = np.zeros(count, dtype=np.int64)  # steps taken so far; numbers the draws
 
     def start(self) -> FloatArray:
-        return random_places(self._terrain, self._draw, np.arange(len(self._steps)), 0 * self._steps)
+        return random_positions(self._terrain, self._draw, np.arange(len(self._steps)), 0 * self._steps)
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         step = self._steps[client]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from fedmule.mobility.models.bouncing import Bounds
-from fedmule.mobility.models.movement import Draw, FloatArray, IntArray, Movement, Waypoints, normals, random_places
+from fedmule.mobility.models.movement import Draw, FloatArray, IntArray, Movement, Waypoints, normals, random_positions
 from fedmule.mobility.terrain import Terrain
 
 
@@ -40,13 +40,13 @@ class GaussMarkov(Movement):
         self._velocity = np.zeros((count, 2))
 
     def start(self) -> FloatArray:
-        return random_places(self._terrain, self._draw, np.arange(len(self._steps)), 0 * self._steps)
+        return random_positions(self._terrain, self._draw, np.arange(len(self._steps)), 0 * self._steps)
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         step = self._steps[client]
         self._steps[client] += 1
         memory = np.where(step > 0, self._memory, 0.0)[:, None]
-        noise = self._sigma * normals(self._draw(client, -1 - step, 2))  # negative: apart from those of the places
+        noise = self._sigma * normals(self._draw(client, -1 - step, 2))  # negative: apart from those of the positions
         velocity = memory * self._velocity[client] + np.sqrt(1 - memory**2) * noise
         speed = np.hypot(*velocity.T)
         went = self._bounds.go(xy, velocity * self._step_s, np.maximum(speed, 1e-12))

@@ -16,11 +16,11 @@ from fedmule.mobility.models.movement import (
     Ways,
     headings,
     normals,
-    random_places,
+    random_positions,
     ways,
 )
 from fedmule.mobility.terrain import Terrain
-from fedmule.mobility.trajectory import place_at
+from fedmule.mobility.trajectory import position_at
 
 REST, GRAZE, WALK = range(3)
 LOST = 4.0  # times the spread: how far from the centre an animal behind a wall is lost
@@ -75,7 +75,7 @@ class Herd(Movement):
     def start(self) -> FloatArray:
         herd = np.arange(len(self._steps))
         uniform = self._draw(herd, 0 * herd - 1, 2)
-        self.centre = random_places(self._terrain, self._draw, herd, 0 * herd)
+        self.centre = random_positions(self._terrain, self._draw, herd, 0 * herd)
         self.phase = np.searchsorted(np.cumsum(self._mean_s), uniform[:, 0] * self._mean_s.sum(), side="right")
         self._heading = headings(uniform[:, 1])
         offset = self._spread_m * normals(self._draw(self._ids, 0 * self._ids, 2))
@@ -139,7 +139,7 @@ class Herd(Movement):
         self.centre[herd[moves]] = went.ways.end[moves]
 
     def _open(self, xy: FloatArray) -> FloatArray:
-        """Places [m,2] mirrored at the borders, and out of obstacles to the nearest open ground."""
+        """Positions [m,2] mirrored at the borders, and out of obstacles to the nearest open ground."""
         size = np.array(self._terrain.size_m)
         xy = size - np.abs(size - np.abs(xy) % (2 * size))
         for i in np.flatnonzero(self._terrain.area_of(xy) != 0):
@@ -157,7 +157,7 @@ class Herd(Movement):
             rows = np.flatnonzero(walk.walker == i)
             times = np.append(0.0, walk.seconds[rows])
             route = np.concatenate([self._last[member[i]][None], walk.xy[rows]])
-            end[i] = self._open(place_at(times, route, np.array([self._step_s])))[0]
+            end[i] = self._open(position_at(times, route, np.array([self._step_s])))[0]
             rows = rows[walk.seconds[rows] < self._step_s]
             seconds, xy = np.append(walk.seconds[rows], self._step_s), np.concatenate([walk.xy[rows], end[i][None]])
             parts.append((np.full(len(seconds), i), seconds, xy))

@@ -57,7 +57,7 @@ class Manhattan(Movement):
         self._steps = np.zeros(count, dtype=np.int64)  # sides begun so far; numbers the draws
 
     def start(self) -> FloatArray:
-        """A side in proportion to how often it is walked and how long it takes, a uniform place on it."""
+        """A side in proportion to how often it is walked and how long it takes, a uniform position on it."""
         client = np.arange(len(self._side))
         uniform = self._draw(client, np.full(len(client), -1), 2)
         until = np.cumsum(self.steady() * self._length_m())

@@ -52,10 +52,10 @@ class Movement:
     still = True  # False: clients move between visits, and `extend` is asked for their waypoints
 
     def start(self) -> FloatArray:
-        """Places [n,2] at time 0."""
+        """Positions [n,2] at time 0."""
         raise NotImplementedError
 
-    def first_places(self) -> FloatArray | None:
+    def first_positions(self) -> FloatArray | None:
         """Where everyone [n,2] is when first there; None: where they start."""
         return None
 
@@ -75,34 +75,34 @@ class Movement:
         return np.inf
 
     def after_visit(self, visit: int) -> FloatArray | None:
-        """New places [n,2] if everyone is placed anew after this visit, else None. For still models only."""
+        """New positions [n,2] if everyone is placed anew after this visit, else None. For still models only."""
         return None
 
 
 def somewhere(xy: FloatArray) -> BoolArray:
-    """Which places [m,2] are places at all, not those of clients that are not there."""
+    """Which positions [m,2] are positions at all, not those of clients that are not there."""
     found: BoolArray = xy[:, 0] > NOWHERE_X_M
     return found
 
 
-def random_places(terrain: Terrain, draw: Draw, ids: IntArray, counters: IntArray) -> FloatArray:
-    """Places [m,2], uniform over the largest open area."""
+def random_positions(terrain: Terrain, draw: Draw, ids: IntArray, counters: IntArray) -> FloatArray:
+    """Positions [m,2], uniform over the largest open area."""
     size = np.array(terrain.size_m)
-    return terrain.open_places(
+    return terrain.open_positions(
         len(ids), lambda rows, attempt: draw(ids[rows], counters[rows] * PLACE_TRIES + attempt, 2) * size
     )
 
 
-def places_near(
+def positions_near(
     terrain: Terrain, draw: Draw, ids: IntArray, counters: IntArray, centre: FloatArray, radius_m: float
 ) -> FloatArray:
-    """Places [m,2], uniform over the open part of the disc round each centre [m,2]."""
+    """Positions [m,2], uniform over the open part of the disc round each centre [m,2]."""
 
     def propose(rows: IntArray, attempt: int) -> FloatArray:
         uniform = draw(ids[rows], counters[rows] * PLACE_TRIES + attempt, 2)
         return centre[rows] + on_disc(uniform, radius_m)
 
-    return terrain.open_places(len(ids), propose)
+    return terrain.open_positions(len(ids), propose)
 
 
 def on_disc(uniform: FloatArray, radius_m: float) -> FloatArray:
@@ -170,11 +170,11 @@ def ways(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: Float
 def timed(terrain: Terrain, routes: list[FloatArray], speed_mps: FloatArray) -> Ways:
     """Ways along given routes, each [k,2] from its start, at speeds [m]; slower or faster on the surfaces."""
     walks = [terrain.timed_route(route, speed) for route, speed in zip(routes, speed_mps, strict=True)]
-    walker = np.repeat(np.arange(len(walks)), [len(places) - 1 for _, places in walks])
+    walker = np.repeat(np.arange(len(walks)), [len(positions) - 1 for _, positions in walks])
     return Ways(
         walker.astype(np.int64),
         np.concatenate([np.empty(0), *(seconds[1:] for seconds, _ in walks)]),
-        np.concatenate([np.empty((0, 2)), *(places[1:] for _, places in walks)]),
+        np.concatenate([np.empty((0, 2)), *(positions[1:] for _, positions in walks)]),
         np.array([seconds[-1] for seconds, _ in walks]),
-        np.array([places[-1] for _, places in walks]).reshape(-1, 2),
+        np.array([positions[-1] for _, positions in walks]).reshape(-1, 2),
     )

@@ -49,7 +49,7 @@ class Patrol(Movement):
         self._first = np.searchsorted(walk.walker, np.arange(len(legs) + 1))
         ends = np.cumsum(walk.duration)
         if ends[-1] <= 0:
-            raise MovementError("must lead to more than one place", ".route")
+            raise MovementError("must lead to more than one position", ".route")
         self._at = (ends - walk.duration)[walk.walker] + walk.seconds
         self._at[self._first[1:] - 1] = ends
         self._xy = walk.xy

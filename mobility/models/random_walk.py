@@ -13,7 +13,7 @@ from fedmule.mobility.models.movement import (
     Waypoints,
     between,
     headings,
-    random_places,
+    random_positions,
     speed_under_way,
 )
 from fedmule.mobility.terrain import Terrain
@@ -45,12 +45,12 @@ class RandomWalk(Movement):
         self._steps = np.zeros(count, dtype=np.int64)  # steps begun so far; numbers the draws
 
     def start(self) -> FloatArray:
-        return random_places(self._terrain, self._draw, np.arange(len(self._steps)), 0 * self._steps)
+        return random_positions(self._terrain, self._draw, np.arange(len(self._steps)), 0 * self._steps)
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         step = self._steps[client]
         self._steps[client] += 1
-        uniform = self._draw(client, -1 - step, 3)  # negative counters: apart from those of the places
+        uniform = self._draw(client, -1 - step, 3)  # negative counters: apart from those of the positions
         speed = between(self._speed_mps, uniform[:, 1])
         if self._step_m is not None:
             speed = np.where(step > 0, speed, speed_under_way(self._speed_mps, uniform[:, 1]))

@@ -15,9 +15,9 @@ AT_ONCE = 16  # waypoints given out at a time
 
 
 class Traced(Movement):
-    """The first `count` nodes of a trace; the run begins when the trace does, and last places are held.
+    """The first `count` nodes of a trace; the run begins when the trace does, and last positions are held.
 
-    `shift_m` is added to all places; `origin` is the longitude and latitude of (0, 0) for GPX and GeoJSON.
+    `shift_m` is added to all positions; `origin` is the longitude and latitude of (0, 0) for GPX and GeoJSON.
     """
 
     still = False
@@ -54,7 +54,7 @@ class Traced(Movement):
     def start(self) -> FloatArray:
         return self._xy[self._next - 1]
 
-    def first_places(self) -> FloatArray:
+    def first_positions(self) -> FloatArray:
         return self._first_xy
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:

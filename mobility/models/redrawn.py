@@ -1,4 +1,4 @@
-"""The paper's graph: random places, drawn anew every few visits, everyone with enough neighbours."""
+"""The paper's graph: random positions, drawn anew every few visits, everyone with enough neighbours."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fedmule.mobility.models.movement import (
     IntArray,
     Movement,
     MovementError,
-    places_near,
-    random_places,
+    positions_near,
+    random_positions,
 )
 from fedmule.mobility.terrain import Terrain
 
@@ -25,7 +25,7 @@ class CannotPlace(MovementError):
 
 
 class PlacedAnew(Movement):
-    """Random places, connected, everyone with at least `neighbours` others within `neighbour_range_m`.
+    """Random positions, connected, everyone with at least `neighbours` others within `neighbour_range_m`.
 
     Everyone is placed anew after every `every_visits` visits. Layouts are drawn uniformly until one fits; if none
     of the first few does, those who lack neighbours are moved next to somebody until all have enough.
@@ -56,30 +56,30 @@ class PlacedAnew(Movement):
     def _layout(self, number: int) -> FloatArray:
         ids = np.arange(self._count)
         counters = np.full(self._count, number * (REDRAWS + REPAIRS))
-        places = np.empty((self._count, 2))
+        positions = np.empty((self._count, 2))
         for attempt in range(REDRAWS):
-            places = random_places(self._terrain, self._draw, ids, counters + attempt)
-            lacking = self._lacking(places)
+            positions = random_positions(self._terrain, self._draw, ids, counters + attempt)
+            lacking = self._lacking(positions)
             if not lacking.size:
-                return places
+                return positions
         for attempt in range(REDRAWS, REDRAWS + REPAIRS):
             host = self._draw(lacking, -1 - counters[lacking] - attempt, 1)[:, 0] * self._count
-            host_places = places[host.astype(np.int64)]
+            host_positions = positions[host.astype(np.int64)]
             ids = self._count + lacking  # draws of their own, apart from the host's
-            places[lacking] = places_near(
-                self._terrain, self._draw, ids, counters[lacking] + attempt, host_places, self._range_m
+            positions[lacking] = positions_near(
+                self._terrain, self._draw, ids, counters[lacking] + attempt, host_positions, self._range_m
             )
-            lacking = self._lacking(places)
+            lacking = self._lacking(positions)
             if not lacking.size:
-                return places
+                return positions
         raise CannotPlace(
-            f"found no places for {self._count} clients with {self._neighbours} neighbours within "
+            f"found no positions for {self._count} clients with {self._neighbours} neighbours within "
             f"{self._range_m:g} m each, all connected: raise neighbour_range_m or lower neighbours"
         )
 
-    def _lacking(self, places: FloatArray) -> IntArray:
+    def _lacking(self, positions: FloatArray) -> IntArray:
         """Those with too few neighbours or cut off from the largest connected group."""
-        points = np.asarray(shapely.points(places))
+        points = np.asarray(shapely.points(positions))
         a, b = shapely.STRtree(points).query(points, predicate="dwithin", distance=self._range_m)
         degree = np.bincount(a, minlength=self._count) - 1  # everyone finds itself
         group = np.arange(self._count)

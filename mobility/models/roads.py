@@ -1,4 +1,4 @@
-"""Clients that go by road, the shortest way, to random places on it."""
+"""Clients that go by road, the shortest way, to random positions on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Roads(Waypoint):
         self._roads = roads
 
     def _random(self, ids: IntArray, counters: IntArray) -> FloatArray:
-        return self._roads.random_places(self._draw(ids, counters, 1)[:, 0])
+        return self._roads.random_positions(self._draw(ids, counters, 1)[:, 0])
 
     def _ways(self, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Ways:
         return timed(self._terrain, self._roads.routes(start, goal), np.asarray(speed_mps))

@@ -11,15 +11,15 @@ from fedmule.mobility.models.movement import (
     Movement,
     Waypoints,
     between,
-    places_near,
-    random_places,
+    positions_near,
+    random_positions,
     ways,
 )
 from fedmule.mobility.terrain import Terrain
 
 
 class Squads(Movement):
-    """The leader goes to random places and pauses; the others go to places within `spread_m` of the leader's.
+    """The leader goes to random positions and pauses; the others go to positions within `spread_m` of the leader's.
 
     All of a squad leave and arrive together, each on its own shortest way, at the pace of the one who has the
     longest, so nobody exceeds the squad's speed and the squad stays together.
@@ -87,7 +87,7 @@ class Squads(Movement):
         self._legs[squad] += 1
         member = np.concatenate([self._members[s] for s in squad])
         row = np.searchsorted(squad, self._with[member])  # member -> row of its squad
-        uniform = self._draw(squad, -self._legs[squad], 2)  # negative counters: apart from those of the places
+        uniform = self._draw(squad, -self._legs[squad], 2)  # negative counters: apart from those of the positions
         speed = between(self._speed_mps, uniform[:, 0])
         walk = ways(self._terrain, self._last[member], self._formation(squad, member), speed[row])
         duration = np.maximum.reduceat(walk.duration, np.searchsorted(row, np.arange(len(squad))))
@@ -135,18 +135,18 @@ class Squads(Movement):
         return client, (self.squad[client] + further) % squads
 
     def _formation(self, squad: IntArray, member: IntArray) -> FloatArray:
-        """Places [m,2] of the members round their leaders' next random places."""
-        centre = random_places(self._terrain, self._draw, squad, self._legs[squad])
+        """Positions [m,2] of the members round their leaders' next random positions."""
+        centre = random_positions(self._terrain, self._draw, squad, self._legs[squad])
         row = np.searchsorted(squad, self._with[member])
-        places = self._near(member, centre[row])
+        positions = self._near(member, centre[row])
         leads = member == self._leader[self._with[member]]
-        places[leads] = centre[row[leads]]
-        return places
+        positions[leads] = centre[row[leads]]
+        return positions
 
     def _near(self, member: IntArray, centre: FloatArray) -> FloatArray:
-        """Places [m,2] of the members within `spread_m` of the centres [m,2], as drawn for their squads' legs."""
+        """Positions [m,2] of the members within `spread_m` of the centres [m,2], as drawn for their squads' legs."""
         leg = self._legs[self._with[member]]
-        return places_near(self._terrain, self._draw, self._ids[member], leg, centre, self._spread_m)
+        return positions_near(self._terrain, self._draw, self._ids[member], leg, centre, self._spread_m)
 
 
 def _members(squad: IntArray) -> list[IntArray]:

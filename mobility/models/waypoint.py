@@ -1,4 +1,4 @@
-"""Random waypoint: walk to a random place, pause, go on; from the start as after a long time."""
+"""Random waypoint: walk to a random position, pause, go on; from the start as after a long time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedmule.mobility.models.movement import (
     Ways,
     between,
     mean_slowness,
-    random_places,
+    random_positions,
     speed_under_way,
     ways,
 )
@@ -21,7 +21,7 @@ from fedmule.mobility.terrain import Terrain
 
 
 class Waypoint(Movement):
-    """Each client walks the shortest way to a random place at a random speed, pauses, and so on.
+    """Each client walks the shortest way to a random position at a random speed, pauses, and so on.
 
     Clients start in the steady state (Le Boudec and Vojnović; Navidi and Camp): an observer who comes at any time
     meets a leg with probability in proportion to what it takes, its walk and the pause after it.
@@ -56,7 +56,7 @@ class Waypoint(Movement):
         slowness = mean_slowness(self._speed_mps)
         most = float(np.hypot(*self._terrain.size_m)) * slowness + self._pause_s[1]
         taken, chance = np.zeros(n), np.full(n, np.inf)
-        places = np.empty((n, 2))
+        positions = np.empty((n, 2))
         attempt = 0
         while (left := np.flatnonzero(chance * most > taken)).size:
             uniform = self._draw(n + left, np.full(len(left), -1 - attempt), 5)  # ids apart from those of the legs
@@ -67,12 +67,12 @@ class Waypoint(Movement):
             most = max(most, float(taken[left].max()))
             walking = uniform[:, 2] * taken[left] < walk.duration * slowness
             passed = np.where(walking, uniform[:, 3], 1.0)  # the share of the walk that is over
-            places[left] = _along(walk, origin, passed)
-            self._goal[left] = np.where(walking[:, None], walk.end, places[left])
+            positions[left] = _along(walk, origin, passed)
+            self._goal[left] = np.where(walking[:, None], walk.end, positions[left])
             self._speed[left] = speed_under_way(self._speed_mps, uniform[:, 4])
             self._pause[left] = np.where(walking, pause, pause * uniform[:, 3])
             attempt += 1
-        return places
+        return positions
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         leg = self._legs[client]
@@ -80,7 +80,7 @@ class Waypoint(Movement):
         goal, speed, pause = self._goal[client], self._speed[client], self._pause[client]
         later = leg > 0
         goal[later] = self._random(client[later], leg[later])
-        uniform = self._draw(client, -leg, 2)  # negative counters: apart from those of the places
+        uniform = self._draw(client, -leg, 2)  # negative counters: apart from those of the positions
         speed = np.where(later, between(self._speed_mps, uniform[:, 0]), speed)
         pause = np.where(later, between(self._pause_s, uniform[:, 1]), pause)
         walk = self._ways(xy, goal, speed)
@@ -92,8 +92,8 @@ class Waypoint(Movement):
         )
 
     def _random(self, ids: IntArray, counters: IntArray) -> FloatArray:
-        """Places [m,2] to walk to."""
-        return random_places(self._terrain, self._draw, ids, counters)
+        """Positions [m,2] to walk to."""
+        return random_positions(self._terrain, self._draw, ids, counters)
 
     def _ways(self, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Ways:
         """How one gets there."""
@@ -101,7 +101,7 @@ class Waypoint(Movement):
 
 
 def _along(walk: Ways, start: FloatArray, share: FloatArray) -> FloatArray:
-    """Places [m,2] where walkers are when a share [m] of the time of their walks is over."""
+    """Positions [m,2] where walkers are when a share [m] of the time of their walks is over."""
     order = np.argsort(walk.walker, kind="stable")
     walker, seconds, xy = walk.walker[order], walk.seconds[order], walk.xy[order]
     now = share * walk.duration

@@ -27,7 +27,7 @@ ENTRY_COST = 3.0  # of a leg in the grid, in units of a pair looked at; sets the
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function on its first call, and keep the result for later runs where there is a place to keep it."""
+    """Compile a function on its first call, and keep the result on disk where a cache folder is writable."""
     try:
         return njit(cache=True, error_model="numpy")(function)
     except RuntimeError:  # neither this folder nor the user's cache can be written to

@@ -49,7 +49,9 @@ def warnings_about(trace: Trace, name: str) -> list[str]:
     elif low_x > max(high_x - low_x, AT_THE_CORNER_M) or low_y > max(high_y - low_y, AT_THE_CORNER_M):
         found.append(f"it lies far from (0, 0), from ({low_x:.0f}, {low_y:.0f}) on: shift it to fit a terrain")
     if trace.legs.speed_mps.any() and max(high_x - low_x, high_y - low_y) < LEAST_M:
-        found.append("it is less than a metre across: if places are degrees, say so with --origin LON,LAT next to them")
+        found.append(
+            "it is less than a metre across: if positions are degrees, say so with --origin LON,LAT next to them"
+        )
     return found
 
 

@@ -22,9 +22,9 @@ class TraceError(ValueError):
 
 @dataclass(frozen=True)
 class Trace:
-    """Waypoints of n nodes, in metres and seconds; a node's last place is held to the end of the trace.
+    """Waypoints of n nodes, in metres and seconds; a node's last position is held to the end of the trace.
 
-    A waypoint without a place (nan) says that its node is gone from then until its next waypoint. Nobody is there
+    A waypoint without a position (nan) says that its node is gone from then until its next waypoint. Nobody is there
     before the first waypoint. Two waypoints at one time are a jump.
     """
 
@@ -120,9 +120,9 @@ def trace_of(
 ) -> Trace:
     """A trace from waypoints in any order, where `node` [k] counts in `names`."""
     order = _order(names)
-    place = np.empty(len(names), dtype=np.int64)
-    place[order] = np.arange(len(names))
-    node = place[node]
+    position = np.empty(len(names), dtype=np.int64)
+    position[order] = np.arange(len(names))
+    node = position[node]
     held = len(t) > 0 and end_s > t.max()
     if held:
         node, t = np.append(node, np.arange(len(names))), np.append(t, np.full(len(names), end_s))
@@ -144,7 +144,7 @@ def _order(names: list[str]) -> list[int]:
 
 
 def _legs(trace: Trace) -> Legs:
-    """From every waypoint with a place to the next one, or standing there until it is gone or the trace ends."""
+    """From every waypoint with a position to the next one, or standing there until it is gone or the trace ends."""
     node, t, x, y = trace.node, trace.t, trace.x, trace.y
     is_last = np.zeros(len(t), dtype=bool)
     is_last[trace.first[1:] - 1] = True
@@ -162,7 +162,7 @@ def _legs(trace: Trace) -> Legs:
     return Legs(node[kept], t[kept], end[kept], x[kept], y[kept], to_x[kept], to_y[kept])
 
 
-def places_at(trace: Trace, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+def positions_at(trace: Trace, times: FloatArray) -> tuple[FloatArray, FloatArray]:
     """x and y [n,m] of everyone at times [m]; nan where a node is not there."""
     x, y = np.empty((len(trace), len(times))), np.empty((len(trace), len(times)))
     for i in range(len(trace)):
@@ -184,6 +184,6 @@ def samples(trace: Trace, step_s: float) -> Iterator[tuple[float, FloatArray, Fl
     count = int((trace.end_s - trace.begin_s) / step_s * (1 + 1e-12)) + 1
     for start in range(0, count, 64):  # some at a time, so that memory stays small
         times = trace.begin_s + step_s * np.arange(start, min(count, start + 64), dtype=np.float64)
-        x, y = places_at(trace, times)
+        x, y = positions_at(trace, times)
         for k, t in enumerate(times.tolist()):
             yield t, x[:, k], y[:, k]

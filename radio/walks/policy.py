@@ -18,7 +18,7 @@ class Here:
     """Where a vehicle is when it looks for the next client."""
 
     client: int | None  # the one it visited last; None before its first visit
-    xy: FloatArray  # [2] its place, m
+    xy: FloatArray  # [2] its position, m
 
 
 class Policy:
@@ -37,6 +37,6 @@ class Policy:
         raise NotImplementedError
 
     def nearest(self, clients: IntArray, xy: FloatArray) -> int:
-        """Of these clients the one whose reported place is nearest as the crow flies; the first of equals."""
+        """Of these clients the one whose reported position is nearest as the crow flies; the first of equals."""
         gap = self.graph.known(clients) - xy
         return int(clients[np.argmin(gap[:, 0] ** 2 + gap[:, 1] ** 2)])

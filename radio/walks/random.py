@@ -30,8 +30,8 @@ class Row:
         leap, choice = generator.random(2)
         if leap < self.jump:
             return int(self.anywhere[int(choice * len(self.anywhere))])
-        place = int(np.searchsorted(np.cumsum(self.probability), choice * self.probability.sum(), side="right"))
-        return int(self.clients[min(place, len(self.clients) - 1)])
+        slot = int(np.searchsorted(np.cumsum(self.probability), choice * self.probability.sum(), side="right"))
+        return int(self.clients[min(slot, len(self.clients) - 1)])
 
     def dense(self, n: int) -> FloatArray:
         """The whole row [n]."""
@@ -58,7 +58,7 @@ class Walk(Policy):
         return row.draw(draws)
 
     def row(self, client: int) -> Row:
-        """Row `client` of P(k), from the places known now; costs in proportion to its neighbours."""
+        """Row `client` of P(k), from the positions known now; costs in proportion to its neighbours."""
         near = self.graph.neighbours(client)
         degrees = self.graph.degrees(near) if self._rule == "metropolis" else np.full(len(near), len(near))
         return self._row(client, near, degrees)
@@ -87,8 +87,8 @@ def row_of(client: int, near: IntArray, degrees: IntArray, rule: Rule, jump: flo
     elif rule == "lazy":
         each, stay = each / 2, 0.5
     if stay > 0:
-        place = int(np.searchsorted(near, client))
-        near, each = np.insert(near, place, client), np.insert(each, place, stay)
+        slot = int(np.searchsorted(near, client))
+        near, each = np.insert(near, slot, client), np.insert(each, slot, stay)
     return Row(near, each, jump, anywhere)
 
 

@@ -1,4 +1,4 @@
-"""The policy that goes round: a short tour through the places clients reported."""
+"""The policy that goes round: a short tour through the positions clients reported."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.walks.policy import FloatArray, Here, IntArray, Policy
 
-EXACT = 8  # up to so many places every order is tried
-LONGEST_PIECE = 3  # places that are moved together
-NEAR = 9  # places near a place, itself included, that it may be joined to
+EXACT = 8  # up to so many positions every order is tried
+LONGEST_PIECE = 3  # positions that are moved together
+NEAR = 9  # positions near a position, itself included, that it may be joined to
 LEAST_GAIN = 1e-9  # of the legs replaced: less is rounding
 
 
 class Tour(Policy):
     """Goes round a short tour of all clients, from the one nearest to the vehicle on.
 
-    A pass follows the tour planned at its beginning, from the places reported then. Who comes during it waits for the
+    A pass follows the tour planned at its beginning, from the positions reported then. Who comes during it waits for the
     next; who goes is passed over. While clients stand still and are the same, so does the tour.
     """
 
@@ -47,15 +47,15 @@ class Tour(Policy):
 
 
 def short_tour(xy: FloatArray) -> IntArray:
-    """An order [n] of places [n,2] whose closed tour is short; the shortest for up to EXACT places.
+    """An order [n] of positions [n,2] whose closed tour is short; the shortest for up to EXACT positions.
 
-    From the nearest neighbour to the next, then by 2-opt and Or-opt among places that lie near each other.
+    From the nearest neighbour to the next, then by 2-opt and Or-opt among positions that lie near each other.
     """
     return _shortest(xy) if len(xy) <= EXACT else _improved(xy, _nearest_neighbours(xy))
 
 
 def tour_length(xy: FloatArray) -> float:
-    """The length of the closed tour through places [n,2] in their order."""
+    """The length of the closed tour through positions [n,2] in their order."""
     return float(_distance(np.roll(xy, -1, axis=0), xy).sum())
 
 
@@ -77,16 +77,16 @@ def _nearest_neighbours(xy: FloatArray) -> IntArray:
 
 
 def _improved(xy: FloatArray, order: IntArray) -> IntArray:
-    """Look at every place until none can be joined better to those near it."""
+    """Look at every position until none can be joined better to those near it."""
     from scipy.spatial import cKDTree  # here, so that reading a scenario does not load scipy
 
     near = np.asarray(cKDTree(xy).query(xy, min(NEAR, len(xy)))[1], dtype=np.int64)
     waiting, waits = deque(order.tolist()), np.ones(len(xy), dtype=bool)
     while waiting:
-        place = waiting.popleft()
-        waits[place] = False
-        onward = np.roll(order, -int(np.flatnonzero(order == place)[0]))
-        for way in (onward, np.append(onward[:1], onward[:0:-1])):  # from the place on, either way round
+        position = waiting.popleft()
+        waits[position] = False
+        onward = np.roll(order, -int(np.flatnonzero(order == position)[0]))
+        for way in (onward, np.append(onward[:1], onward[:0:-1])):  # from the position on, either way round
             found = _reverse(xy, way, near) or _move(xy, way, near)
             if found is not None:
                 order, ends = found
@@ -96,11 +96,11 @@ def _improved(xy: FloatArray, order: IntArray) -> IntArray:
     return order
 
 
-Better = tuple[IntArray, IntArray] | None  # another order, and the places whose legs have changed
+Better = tuple[IntArray, IntArray] | None  # another order, and the positions whose legs have changed
 
 
 def _reverse(xy: FloatArray, way: IntArray, near: IntArray) -> Better:
-    """2-opt: reverse the way after its first place up to the best of those near."""
+    """2-opt: reverse the way after its first position up to the best of those near."""
     at = _positions(way)[near[way[0]]]
     at = at[(at >= 2) & (at <= len(way) - 2)]
     ends = np.stack([np.full(len(at), way[0]), np.full(len(at), way[1]), way[at], way[at + 1]], axis=1)
@@ -137,7 +137,7 @@ def _move(xy: FloatArray, way: IntArray, near: IntArray) -> Better:
 
 
 def _positions(way: IntArray) -> IntArray:
-    """At which step of the way each place comes."""
+    """At which step of the way each position comes."""
     where = np.empty(len(way), dtype=np.int64)
     where[way] = np.arange(len(way))
     return where

@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
         type=arguments.positive,
         default=1.0,
         metavar="S",
-        help="time between places where the format of --out holds samples (default 1)",
+        help="time between positions where the format of --out holds samples (default 1)",
     )
     trace.add_argument("--origin", type=arguments.point, metavar="LON,LAT", help=origin)
     trace.add_argument("--plot", metavar="PNG", help="the picture (default: the trace's name with -trace.png)")

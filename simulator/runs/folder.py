@@ -86,7 +86,7 @@ class NoLog:
 
     def client_track(self, waypoints: Waypoints) -> None: ...
 
-    def vehicle_track(self, vehicle: int, times: FloatArray, places: FloatArray) -> None: ...
+    def vehicle_track(self, vehicle: int, times: FloatArray, positions: FloatArray) -> None: ...
 
     def contact(self, row: dict[str, Any]) -> None: ...
 
@@ -149,9 +149,9 @@ class RunLog(NoLog):
         if self._track:
             self._add_track("client", waypoints.client, waypoints.t, waypoints.xy)
 
-    def vehicle_track(self, vehicle: int, times: FloatArray, places: FloatArray) -> None:
+    def vehicle_track(self, vehicle: int, times: FloatArray, positions: FloatArray) -> None:
         if self._track:
-            self._add_track("vehicle", np.full(len(times), vehicle), times, places)
+            self._add_track("vehicle", np.full(len(times), vehicle), times, positions)
 
     def contact(self, row: dict[str, Any]) -> None:
         self._append("contacts", {name: [value] for name, value in row.items()})
@@ -183,15 +183,15 @@ class RunLog(NoLog):
         if self._lock is not None:
             self._lock.close()
 
-    def _add_track(self, node: str, ids: IntArray, times: FloatArray, places: FloatArray) -> None:
+    def _add_track(self, node: str, ids: IntArray, times: FloatArray, positions: FloatArray) -> None:
         self._append(
             "track",
             {
                 "sim_time_s": times,
                 "node": [node] * len(ids),
                 "id": ids,
-                "x_m": np.ma.masked_invalid(places[:, 0]),  # null where there is no place
-                "y_m": np.ma.masked_invalid(places[:, 1]),
+                "x_m": np.ma.masked_invalid(positions[:, 0]),  # null where there is no position
+                "y_m": np.ma.masked_invalid(positions[:, 1]),
             },
         )
 

@@ -152,7 +152,7 @@ def points_progress(quiet: bool, total: int, before: int) -> NoPoints:
 
 
 def progress_for(quiet: bool, visits: int | None) -> Silent:
-    """What suits the place: a bar on a terminal, plain lines elsewhere."""
+    """A bar on a terminal, plain lines elsewhere."""
     if quiet:
         return Silent()
     return Bar(visits) if sys.stderr.isatty() else Lines(sys.stderr)

@@ -70,7 +70,7 @@ CLIENTS = pa.schema(
         ("bytes_up", WHOLE),
     ]
 )
-# A trace: waypoints, linear in between; two rows of one node at the same time are a jump. Without a place: not there.
+# A trace: waypoints, linear in between; two rows of one node at the same time are a jump. Without a position: not there.
 TRACK = pa.schema([("sim_time_s", REAL), ("node", TEXT), ("id", WHOLE), ("x_m", REAL), ("y_m", REAL)])
 GRAPH = pa.schema([("visit", WHOLE), ("sim_time_s", REAL), ("a", WHOLE), ("b", WHOLE)])
 

@@ -77,8 +77,8 @@ class Terrain(Part):
 class Clients(Part):
     count: Count = key(20, "how many clients there are")
     mobility: Mobility = key("squads", "how they move")
-    report_period_s: Positive = key(10.0, "time between satellite reports of their places, s")
-    report_error_m: NotNegative = key(2.0, "standard deviation of a reported place along each axis, m")
+    report_period_s: Positive = key(10.0, "time between satellite reports of their positions, s")
+    report_error_m: NotNegative = key(2.0, "standard deviation of a reported position along each axis, m")
     late: Annotated[int, Field(ge=0)] = key(0, "how many of them (the last ones) are not there at first")
     late_at: Share = key(0.5, "share of the run that is over when those who are late join")
     compute_flops_per_s: Positive = key(1e9, "floating-point operations per second of a client's device")
@@ -158,7 +158,7 @@ Propagation = Annotated[
 
 class Shadowing(Part):
     db: Positive = key(6.0, "standard deviation, dB")
-    distance_m: Positive = key(25.0, "over which places are alike: there the correlation has fallen to 1/e, m")
+    distance_m: Positive = key(25.0, "over which positions are alike: there the correlation has fallen to 1/e, m")
 
 
 class PhysicalRadio(Part):
@@ -169,7 +169,7 @@ class PhysicalRadio(Part):
         None, "sets the transmit power so that a free link just closes here, m"
     )
 
-    shadowing: Shadowing | None = key(None, "places that are good or bad; by default none")
+    shadowing: Shadowing | None = key(None, "positions that are good or bad; by default none")
 
     @property
     def carrier_mhz(self) -> float:

@@ -24,7 +24,7 @@ class SyntheticDataset(Part):
     )
     feature_spread: NotNegative = key(1.0, "how far apart clients' features lie along each of them; 1 as published")
     alike: Share = key(0.0, "how much of clients' models is the same for all: 0 nothing, as published, 1 everything")
-    alike_at_places: Share = key(0.0, "how much more of them is the same for those at one place, such as a squad")
+    alike_at_sites: Share = key(0.0, "how much more of them is the same for those at one site, such as a squad")
 
 
 class MnistDataset(Part):
@@ -169,15 +169,15 @@ class Learning(Part):
     partition: Partition | None = key(
         None, "whose samples are whose; by default as the data say, or else two labels each"
     )
-    partition_over: Literal["clients", "places"] = key(
+    partition_over: Literal["clients", "sites"] = key(
         "clients",
-        "whom the samples are shared out among; places are squads, or else groups of clients that start near each "
-        "other, and a place's samples are shared evenly by its clients",
+        "whom the samples are shared out among; sites are squads, or else groups of clients that start near each "
+        "other, and a site's samples are shared evenly by its clients",
     )
     shift: Literal["none", "rotated", "permuted"] = key(
-        "none", "how data differ from place to place: images turned, or labels renamed"
+        "none", "how data differ from site to site: images turned, or labels renamed"
     )
-    places: Count = key(8, "how many places there are where clients do not move in squads")
+    sites: Count = key(8, "how many sites there are where clients do not move in squads")
     test_share: Annotated[float, Field(gt=0, lt=1)] = key(0.25, "share of each client's samples kept for testing")
     validation_share: Annotated[float, Field(ge=0, lt=1)] = key(0.0, "share kept for choosing hyper-parameters")
     max_train_samples: Count | None = key(None, "most training samples of a client, for the few-data regime")

@@ -41,13 +41,13 @@ class RoadKeys(Part):
 
 class StaticMobility(Part):
     kind: Literal["static"] = key("static", "nobody moves")
-    places: Annotated[tuple[Point, ...], Field(strict=False)] = key(
+    positions: Annotated[tuple[Point, ...], Field(strict=False)] = key(
         (), "one [x, y] per client; by default random on open ground"
     )
 
 
 class WaypointMobility(Part):
-    kind: Literal["waypoint"] = key("waypoint", "random waypoint: walk to a random place, pause, go on")
+    kind: Literal["waypoint"] = key("waypoint", "random waypoint: walk to a random position, pause, go on")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
     pause_s: Span = key((0.0, 60.0), "shortest and longest pause, s")
 
@@ -74,7 +74,7 @@ class ManhattanMobility(Part):
 
 
 class RoadsMobility(Part):
-    kind: Literal["roads"] = key("roads", "by road, the shortest way, to random places on it")
+    kind: Literal["roads"] = key("roads", "by road, the shortest way, to random positions on it")
     roads: RoadKeys | None = key(None, "which roads, such as { geojson = … }; by default streets 100 m apart")
     speed_mps: PositiveSpan = key((3.0, 14.0), "lowest and highest speed, m/s")
     pause_s: Span = key((0.0, 300.0), "shortest and longest pause, s")
@@ -103,8 +103,8 @@ class PatrolMobility(Part):
 class HerdMobility(Part):
     kind: Literal["herd"] = key("herd", "wildlife: herds that rest, graze and walk")
     herds: Count = key(2, "how many herds; clients are shared out equally")
-    spread_m: Positive = key(25.0, "standard deviation of an animal's place about the centre along each axis, m")
-    memory_s: Positive = key(300.0, "after which an animal's place in the herd has lost all but 1/e, s")
+    spread_m: Positive = key(25.0, "standard deviation of an animal's position about the centre along each axis, m")
+    memory_s: Positive = key(300.0, "after which an animal's position in the herd has lost all but 1/e, s")
     rest_s: Positive = key(3600.0, "mean duration of a rest, s")
     graze_s: Positive = key(3600.0, "mean duration of grazing, s")
     walk_s: Positive = key(900.0, "mean duration of a walk, s")
@@ -116,7 +116,7 @@ class HerdMobility(Part):
 
 class DriftMobility(Part):
     kind: Literal["drift"] = key("drift", "under water, with the currents of steady eddies")
-    eddies: Count = key(6, "how many eddies, at random places, turning left and right by turns")
+    eddies: Count = key(6, "how many eddies, at random positions, turning left and right by turns")
     eddy_m: Positive = key(150.0, "radius of an eddy, where it turns fastest, m")
     speed_mps: Positive = key(0.3, "strongest current, m/s")
     diffusion_m2ps: NotNegative = key(0.0, "spread by turbulence: variance along an axis grows by twice this, m²/s")
@@ -133,7 +133,7 @@ class PlacedAnewMobility(Part):
 class TraceMobility(Part):
     kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
     path: str = Field(description="the trace: CSV, Parquet, SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON")
-    shift_m: Point = key((0.0, 0.0), "added to all its places, m")
+    shift_m: Point = key((0.0, 0.0), "added to all its positions, m")
     origin: Point | None = key(None, "[lon, lat] of (0, 0) where the file has degrees; by default its south-west")
 
 

@@ -36,21 +36,21 @@ def cross_check(scenario: Scenario) -> list[Problem]:
             if fault:
                 problems.append(Problem(f"terrain.{name}[{i}].polygon", fault, _name(shape)))
     problems += _several(scenario)
-    places = list(scenario.vehicle.starts.items())
+    positions = list(scenario.vehicle.starts.items())
     mobility = clients.mobility
-    if isinstance(mobility, StaticMobility) and mobility.places:
-        if len(mobility.places) != clients.count:
-            message = f"must have one place for each of the {clients.count} clients"
-            problems.append(Problem("clients.mobility.places", message, f"{len(mobility.places)} places"))
-        places += [(f"clients.mobility.places[{i}]", place) for i, place in enumerate(mobility.places)]
+    if isinstance(mobility, StaticMobility) and mobility.positions:
+        if len(mobility.positions) != clients.count:
+            message = f"must have one position for each of the {clients.count} clients"
+            problems.append(Problem("clients.mobility.positions", message, f"{len(mobility.positions)} positions"))
+        positions += [(f"clients.mobility.positions[{i}]", position) for i, position in enumerate(mobility.positions)]
     if isinstance(mobility, PatrolMobility):
         if len(mobility.route) == 1:
             problems.append(Problem("clients.mobility.route", "must have at least 2 points", mobility.route))
-        places += [(f"clients.mobility.route[{i}]", place) for i, place in enumerate(mobility.route)]
-    for key, place in places:
-        if place and not (0 <= place[0] <= terrain.size_m[0] and 0 <= place[1] <= terrain.size_m[1]):
+        positions += [(f"clients.mobility.route[{i}]", position) for i, position in enumerate(mobility.route)]
+    for key, position in positions:
+        if position and not (0 <= position[0] <= terrain.size_m[0] and 0 <= position[1] <= terrain.size_m[1]):
             size = f"{terrain.size_m[0]:g} × {terrain.size_m[1]:g} m"
-            problems.append(Problem(key, f"must lie on the terrain of {size}", list(place)))
+            problems.append(Problem(key, f"must lie on the terrain of {size}", list(position)))
     for key in ("speed_mps", "pause_s") if not isinstance(mobility, OwnClass) else ():
         span = getattr(mobility, key, None)
         if isinstance(span, tuple):
@@ -89,9 +89,9 @@ def cross_check(scenario: Scenario) -> list[Problem]:
     if isinstance(learning.dataset, SyntheticDataset):
         data = learning.dataset
         problems += _ordered("learning.dataset.samples", data.samples)
-        if data.alike + data.alike_at_places > 1:
+        if data.alike + data.alike_at_sites > 1:
             message = f"must be at most 1 together with alike = {data.alike:g}"
-            problems.append(Problem("learning.dataset.alike_at_places", message, data.alike_at_places))
+            problems.append(Problem("learning.dataset.alike_at_sites", message, data.alike_at_sites))
     return problems
 
 
@@ -100,8 +100,8 @@ def _several(scenario: Scenario) -> list[Problem]:
     count, starts, learning = scenario.vehicle.count, scenario.vehicle.starts, scenario.learning
     problems = []
     if "vehicle.start[0]" in starts and len(starts) != count:
-        message = f"must be one place, or a list of one for each vehicle (vehicle.count = {count})"
-        problems.append(Problem("vehicle.start", message, f"{len(starts)} places"))
+        message = f"must be one position, or a list of one for each vehicle (vehicle.count = {count})"
+        problems.append(Problem("vehicle.start", message, f"{len(starts)} positions"))
     if count == 1:
         return problems
     if learning.server == "star":

@@ -60,7 +60,7 @@ class Vehicle(Part):
     speed_mps: Positive = key(10.0, "driving speed, m/s")
     start: Starts | None = key(
         None,
-        "where it starts, or a list of places, one for each; by default the open place nearest the middle, and several "
+        "where it starts, or a list of positions, one for each; by default the open position nearest the middle, and several "
         "are spread over the terrain",
     )
     approach_m: Annotated[float, Field(ge=0.1)] = key(5.0, "how near it drives to the client it visits")
@@ -77,8 +77,8 @@ class Vehicle(Part):
 
     @property
     def starts(self) -> dict[str, tuple[float, float]]:
-        """The places given, by their keys: none, one for all vehicles or one for each."""
-        places: Any = self.start or ()
-        if self.start is None or isinstance(places[0], tuple):
-            return {f"vehicle.start[{i}]": place for i, place in enumerate(places)}
-        return {"vehicle.start": places}
+        """The positions given, by their keys: none, one for all vehicles or one for each."""
+        positions: Any = self.start or ()
+        if self.start is None or isinstance(positions[0], tuple):
+            return {f"vehicle.start[{i}]": position for i, position in enumerate(positions)}
+        return {"vehicle.start": positions}

@@ -34,9 +34,9 @@ def carry_out(
         load_plugins(point.scenario, allow_plugins, folders)
     failures: list[Failure] = []
     try:
-        with engine_for(engine, jobs, out) as place:
+        with engine_for(engine, jobs, out) as position:
             allowed = folders if allow_plugins else None
-            failures = run_batch([p.scenario for p in points], out / "runs", place, quiet, allowed)
+            failures = run_batch([p.scenario for p in points], out / "runs", position, quiet, allowed)
     finally:
         index = index_of(points, out / "runs", failures)
         write_study(out, study, index)

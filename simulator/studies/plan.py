@@ -94,7 +94,7 @@ def plan(study: Study) -> list[StudyPoint]:
                     wrong.setdefault(line.replace("--set: ", ""), []).append(describe(changes))
                 break
     if wrong:
-        raise UserError("\n".join(_line(problem, places) for problem, places in wrong.items()))
+        raise UserError("\n".join(_line(problem, where) for problem, where in wrong.items()))
     return points
 
 
@@ -178,10 +178,10 @@ def _summary(folder: Path) -> dict[str, Any]:
 # --- helpers --------------------------------------------------------------------------------------------------
 
 
-def _line(problem: str, places: Sequence[str]) -> str:
-    if not places[0]:
+def _line(problem: str, points: Sequence[str]) -> str:
+    if not points[0]:
         return problem
-    return f"{problem} (where {places[0]}" + (f", and {len(places) - 1} more)" if len(places) > 1 else ")")
+    return f"{problem} (where {points[0]}" + (f", and {len(points) - 1} more)" if len(points) > 1 else ")")
 
 
 def _seeds(study: Study) -> Iterable[int]:

@@ -13,7 +13,7 @@ import shapely
 
 from fedmule.analysis.movement import draw_movement, movement_of
 from fedmule.mobility.models.registry_gone import MOVEMENTS
-from fedmule.mobility.traces.trace import places_at
+from fedmule.mobility.traces.trace import positions_at
 from fedmule.simulator.scenario.load import scenario_of
 from fedmule.simulator.streams import Streams
 from fedmule.simulator.world import build_world
@@ -46,10 +46,10 @@ def test_the_scenario_of_a_section_moves_its_clients_round_the_village(kind: str
     moved = (legs.x != legs.to_x) | (legs.y != legs.to_y)
     ends = np.stack([legs.x, legs.y, legs.to_x, legs.to_y], axis=1)[moved].reshape(-1, 2, 2)
     assert shapely.length(shapely.intersection(lake, shapely.linestrings(ends))).max(initial=0.0) < 1e-9
-    places = build_world(scenario, Streams(scenario.seed), {}).places
-    places.advance(123.0)
-    x, y = places_at(trace, np.array([123.0]))
-    assert places.true(np.arange(6)) == pytest.approx(np.stack([x[:, 0], y[:, 0]], axis=1))
+    positions = build_world(scenario, Streams(scenario.seed), {}).positions
+    positions.advance(123.0)
+    x, y = positions_at(trace, np.array([123.0]))
+    assert positions.true(np.arange(6)) == pytest.approx(np.stack([x[:, 0], y[:, 0]], axis=1))
 
 
 def test_a_picture_shows_terrain_and_ways() -> None:

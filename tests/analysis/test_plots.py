@@ -132,7 +132,7 @@ def test_the_map_of_two_vehicles_has_two_ways(runs: list[Run]) -> None:
 def test_a_map_without_a_track_has_contacts_only(runs: list[Run]) -> None:
     run = replace(runs[0], track=runs[0].track.iloc[:0])
     assert names(draw_map(run).axes[0]) == ["contacts"]
-    assert "vehicle" not in names(draw_graph(run).axes[0])  # places are made up
+    assert "vehicle" not in names(draw_graph(run).axes[0])  # positions are made up
 
 
 def test_the_graph_at_a_visit_is_the_logged_one(runs: list[Run]) -> None:
@@ -145,9 +145,9 @@ def test_the_graph_at_a_visit_is_the_logged_one(runs: list[Run]) -> None:
     track = run.track[run.track["node"] == "client"]
     now = rows["sim_time_s"].iloc[0]
     for (a, b), segment in zip(edges[["a", "b"]].to_numpy(), drawn, strict=True):
-        for client, place in ((a, segment[0]), (b, segment[1])):
+        for client, position in ((a, segment[0]), (b, segment[1])):
             own = track[track["id"] == client]
-            assert place[0] == pytest.approx(np.interp(now, own["sim_time_s"], own["x_m"]))
+            assert position[0] == pytest.approx(np.interp(now, own["sim_time_s"], own["x_m"]))
     with pytest.raises(ValueError, match="first contact graph was logged at visit 5"):
         draw_graph(run, visit=2)
 

@@ -62,7 +62,7 @@ def seek(tab: Tab, time_s: float) -> None:
     tab.settle()
 
 
-def places(tab: Tab) -> np.ndarray[Any, Any]:
+def positions(tab: Tab) -> np.ndarray[Any, Any]:
     """Where the page has everybody [nodes, 2], vehicles first; nan where one is not there."""
     x, y = tab.js("[Array.from(replay.history.x, String), Array.from(replay.history.y, String)]")
     xy = np.array([x, y], dtype=float).T
@@ -70,7 +70,7 @@ def places(tab: Tab) -> np.ndarray[Any, Any]:
     return xy
 
 
-def place_of(track: pd.DataFrame, node: str, number: int, time_s: float) -> tuple[float, float]:
+def position_of(track: pd.DataFrame, node: str, number: int, time_s: float) -> tuple[float, float]:
     """Where a node was, straight from the meaning of the track's columns."""
     rows = track[(track["node"] == node) & (track["id"] == number)]
     passed = rows[rows["sim_time_s"] <= time_s]
@@ -94,8 +94,8 @@ def test_everyone_is_where_the_track_says(run: Run, file: Path, open_tab: OpenTa
     for time_s in [*np.random.default_rng(0).uniform(0, end_s, 12), 0.0, end_s]:
         seek(tab, time_s)
         nodes = [("vehicle", 0), *(("client", i) for i in range(8))]
-        expected = np.array([place_of(run.track, *node, time_s) for node in nodes])
-        np.testing.assert_allclose(places(tab), expected, atol=0.03)  # 10 m/s × half a millisecond, and 5 mm
+        expected = np.array([position_of(run.track, *node, time_s) for node in nodes])
+        np.testing.assert_allclose(positions(tab), expected, atol=0.03)  # 10 m/s × half a millisecond, and 5 mm
         assert tab.page.inner_text("#clock") == hours(time_s)
     assert tab.is_clean()
 
@@ -185,7 +185,9 @@ def test_a_client_under_the_pointer_shows_its_numbers(run: Run, file: Path, open
     box = tab.page.locator("#live").bounding_box()
     tab.page.mouse.move(box["x"] + x, box["y"] + y)
     tab.settle()
-    nearest = int(np.nanargmin(np.hypot(*(places(tab)[1:] - places(tab)[6]).T)))  # somebody may stand at the same place
+    nearest = int(
+        np.nanargmin(np.hypot(*(positions(tab)[1:] - positions(tab)[6]).T))
+    )  # somebody may stand at the same position
     assert tab.page.inner_text("#client-title") == f"Client {nearest}"
     row = run.clients[(run.clients["sim_time_s"] == evaluated[3]) & (run.clients["client"] == nearest)].iloc[0]
     assert tab.page.inner_text("#client-accuracy") == f"{100 * row['test_acc']:.1f} %"
@@ -313,14 +315,14 @@ def test_comings_and_goings_jumps_and_several_vehicles(run: Run, tmp_path: Path,
     file = tmp_path / "replay.html"
     file.write_text(run_page(changed), encoding="utf-8")
     tab = open_tab(file)
-    for time_s, place in [(5, [15, 10]), (9.99, [20, 10]), (10, [200, 100]), (15, [205, 100]), (30, [50, 30])]:
+    for time_s, position in [(5, [15, 10]), (9.99, [20, 10]), (10, [200, 100]), (15, [205, 100]), (30, [50, 30])]:
         seek(tab, time_s)
-        np.testing.assert_allclose(places(tab)[2 + 2], place, atol=0.05)
+        np.testing.assert_allclose(positions(tab)[2 + 2], position, atol=0.05)
     for time_s in (20.0, 25.0, 29.9):
         seek(tab, time_s)
-        assert np.isnan(places(tab)[2 + 2]).all()
+        assert np.isnan(positions(tab)[2 + 2]).all()
     seek(tab, 0.5 * end_s)
-    first, other = places(tab)[:2]
+    first, other = positions(tab)[:2]
     np.testing.assert_allclose(other, [300 - first[0], first[1]], atol=0.03)
     assert tab.js("replay.history.ofVehicle.map((own) => own.length)") == [20, 20]
     assert tab.is_clean()

@@ -42,8 +42,8 @@ def test_thinned_ways_stay_within_the_tolerance(seed: int, tolerance: float) -> 
                 assert (node, t[i], np.nan_to_num(x[i], nan=1e9)) in kept
                 continue
             there = ~np.isnan(after.x[new])
-            places = [np.interp(t[i], after.t[new][there], c[new][there]) for c in (after.x, after.y)]
-            assert np.hypot(places[0] - x[i], places[1] - y[i]) <= tolerance + 1e-9
+            positions = [np.interp(t[i], after.t[new][there], c[new][there]) for c in (after.x, after.y)]
+            assert np.hypot(positions[0] - x[i], positions[1] - y[i]) <= tolerance + 1e-9
 
 
 def test_straight_ways_need_no_waypoints_between() -> None:

@@ -82,7 +82,10 @@ def test_a_run_that_just_began(small: Small, tmp_path: Path) -> None:
 
 
 def test_a_run_that_reaches_nobody(small: Small, tmp_path: Path) -> None:
-    far = {"clients": {"count": 1, "mobility": {"kind": "static", "places": [[250, 150]]}}, "stop": {"sim_time_s": 1.0}}
+    far = {
+        "clients": {"count": 1, "mobility": {"kind": "static", "positions": [[250, 150]]}},
+        "stop": {"sim_time_s": 1.0},
+    }
     run_scenario(small(**far), str(tmp_path / "run"))
     assert drawn(tmp_path / "run") == ["map"]
     assert ["visits", "0"] in content_of(tmp_path / "run").summary
@@ -202,7 +205,7 @@ def test_what_is_no_run_and_no_study(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "is damaged and cannot be read" in capsys.readouterr().err
 
 
-def test_formats_and_places_that_cannot_be(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats_and_positions_that_cannot_be(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_scenario(small(stop={"visits": 2}), str(tmp_path / "run"))
     assert main(["report", str(tmp_path / "run"), "--formats", "gif"]) == 2
     assert "--formats gif: must be of png, pdf, svg" in capsys.readouterr().err

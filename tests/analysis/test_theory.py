@@ -33,7 +33,7 @@ STAR: dict[str, Any] = {
     "terrain": {"size_m": [300, 200]},
     "clients": {
         "count": 6,
-        "mobility": {"kind": "static", "places": [[150.0, 100.0], *LEAVES.tolist()]},
+        "mobility": {"kind": "static", "positions": [[150.0, 100.0], *LEAVES.tolist()]},
         "report_error_m": 0.0,
     },
     "radio": {"kind": "disc", "range_m": 52.0},

@@ -1,7 +1,7 @@
 """What one contact costs with 100 to 100,000 clients at constant density: `python tests/benchmarks/contact_cost.py`.
 
 CPU time, one thread, the sizes interleaved in rounds. With still clients the cost stays flat. With moving ones the
-look-up of everyone's places, the only work in proportion to their number, is shown apart.
+look-up of everyone's positions, the only work in proportion to their number, is shown apart.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Case:
         self.simulation = Simulation(scenario(n, mobility))
         self.simulation.start()
         self.look_up_s = 0.0
-        places = self.simulation.world.places
+        positions = self.simulation.world.positions
         for name in ("advance", "within", "known_within"):
-            setattr(places, name, self._timed(getattr(places, name)))
+            setattr(positions, name, self._timed(getattr(positions, name)))
         self.go_on(WARM_UP)
         self.build_s = time.process_time() - began
         self.memory_mb = memory_mb() - before
@@ -101,7 +101,14 @@ def compare(sizes: list[int], mobility: str, contacts: int, rounds: int) -> list
         for case in cases:
             case.measure(contacts)
     print(f"\n{mobility} clients, ms of CPU per contact (median of {rounds} rounds of {contacts})")
-    headings = ("contact", 9), ("ratio", 7), ("look-up of places", 18), ("build s", 9), ("state MB", 9), ("grew MB", 8)
+    headings = (
+        ("contact", 9),
+        ("ratio", 7),
+        ("look-up of positions", 18),
+        ("build s", 9),
+        ("state MB", 9),
+        ("grew MB", 8),
+    )
     print(" ".join([f"{'clients':>8}"] + [f"{name:>{width}}" for name, width in headings]))
     results = []
     first = np.array(cases[0].rounds)

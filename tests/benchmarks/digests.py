@@ -37,10 +37,10 @@ from fedmule.radio.link import Ladder
 
 class Row(Movement):
     def __init__(self, terrain, count, draw, gap_m):
-        self.places = np.stack([10 + gap_m * np.arange(count), np.full(count, 10.0)], axis=1)
+        self.positions = np.stack([10 + gap_m * np.arange(count), np.full(count, 10.0)], axis=1)
 
     def start(self):
-        return self.places
+        return self.positions
 
 
 class Whisper(Radio):

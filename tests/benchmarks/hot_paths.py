@@ -27,7 +27,7 @@ from fedmule.learning.models.mlr import MLR
 from fedmule.learning.models.module import ModuleModel, cnn
 from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Terrain
-from fedmule.mobility.trajectory import Trajectories, place_at
+from fedmule.mobility.trajectory import Trajectories, position_at
 from fedmule.simulator.streams import Streams
 
 
@@ -144,13 +144,13 @@ def cnn_benchmark(rounds: int) -> tuple[float, float]:
     return update_benchmark(1, rounds, ModuleModel(copy.deepcopy(module), shape), module, shape)
 
 
-def places_benchmark(clients: int, rounds: int) -> tuple[float, float]:
-    """Everyone's place at a time against one interpolation per client."""
+def positions_benchmark(clients: int, rounds: int) -> tuple[float, float]:
+    """Everyone's position at a time against one interpolation per client."""
     trajectories = Trajectories(Waypoint(Terrain((5e3, 5e3)), clients, Streams(0).draw("mobility")))
     trajectories.positions(100.0)
     paths = [trajectories.path(i, 100.0) for i in range(clients)]
     now = np.array([100.0])
-    return ratio(lambda: trajectories.positions(100.0), lambda: [place_at(t, xy, now) for t, xy in paths], rounds)
+    return ratio(lambda: trajectories.positions(100.0), lambda: [position_at(t, xy, now) for t, xy in paths], rounds)
 
 
 def evaluation_benchmark(clients: int, rounds: int) -> tuple[float, float]:
@@ -175,7 +175,7 @@ def main(rounds: int = 30) -> dict[str, float]:
         "MLP 784-100-100-10, 1 client": mlp_benchmark(1, rounds),
         "MLP 784-100-100-10, 10 clients": mlp_benchmark(10, rounds),
         "CNN 28 × 28, 1 client": cnn_benchmark(max(3, rounds // 5)),
-        "places of 1,000 moving clients": places_benchmark(1000, rounds),
+        "positions of 1,000 moving clients": positions_benchmark(1000, rounds),
         "accuracy after a contact, 1,000 clients": evaluation_benchmark(1000, rounds),
     }.items():
         results[name] = times

@@ -36,14 +36,14 @@ def made_up_run(clients: int, steps: int, together: bool, seed: int = 0) -> Run:
     for k in range(1, steps):
         velocity[:, k] = 0.85 * velocity[:, k - 1] + 0.53 * velocity[:, k]
     walk = draw.uniform(0, SIDE_M, (clients, 1, 2)) + np.cumsum(velocity, axis=1)
-    places = SIDE_M - np.abs(walk % (2 * SIDE_M) - SIDE_M)  # thrown back at the borders
+    positions = SIDE_M - np.abs(walk % (2 * SIDE_M) - SIDE_M)  # thrown back at the borders
     track = pd.DataFrame(
         {
             "sim_time_s": np.concatenate([times.ravel(), times[0]]),
             "node": ["client"] * (clients * steps) + ["vehicle"] * steps,
             "id": np.concatenate([np.repeat(np.arange(clients), steps), np.zeros(steps, dtype=np.int64)]),
-            "x_m": np.concatenate([places[:, :, 0].ravel(), places[0, :, 0]]),
-            "y_m": np.concatenate([places[:, :, 1].ravel(), places[0, :, 1]]),
+            "x_m": np.concatenate([positions[:, :, 0].ravel(), positions[0, :, 0]]),
+            "y_m": np.concatenate([positions[:, :, 1].ravel(), positions[0, :, 1]]),
         }
     )
     return Run(

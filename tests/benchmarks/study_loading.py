@@ -30,9 +30,9 @@ def make_study(folder: Path, runs: int, visits: int = 300) -> None:
     rows = []
     for i in range(runs):
         if i:
-            place = folder / "runs" / str(i)
-            place.mkdir()
-            os.link(first / "contacts.parquet", place / "contacts.parquet")
+            position = folder / "runs" / str(i)
+            position.mkdir()
+            os.link(first / "contacts.parquet", position / "contacts.parquet")
         keys = {"run": f"runs/{i}", "scenario": "smoke", "seed": i // 10, "replication": i // 10}
         results = {name: value for name, value in summary.items() if name not in ("name", "seed")}
         rows.append({**keys, "vehicle.speed_mps": 1 + i % 10, "status": "done", "error": None, **results})

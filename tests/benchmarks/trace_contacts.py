@@ -19,7 +19,7 @@ import numpy as np
 
 from fedmule.mobility.traces.contacts import Contacts, find_contacts
 from fedmule.mobility.traces.formats.tables import write_csv
-from fedmule.mobility.traces.trace import Rows, Trace, places_at
+from fedmule.mobility.traces.trace import Rows, Trace, positions_at
 
 RANGE_M = 100.0
 HOUR_S = 3600.0
@@ -52,7 +52,7 @@ def plain_contacts(trace: Trace, range_m: float, until_s: float) -> int:
             cuts = np.unique(np.concatenate([*own, [0.0, until_s]]))
             cuts = cuts[cuts <= until_s]
             pair = Trace(["a", "b"], *_rows_of(trace, a, b))
-            x, y = places_at(pair, cuts)
+            x, y = positions_at(pair, cuts)
             gap = np.stack([x[0] - x[1], y[0] - y[1]])
             change = np.diff(gap)
             square, half = (change**2).sum(0), (gap[:, :-1] * change).sum(0)

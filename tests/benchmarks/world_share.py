@@ -85,8 +85,8 @@ def measure(name: str, overrides: tuple[str, ...] = ()) -> Result:
         watch.watch(learner.algorithm, "exchange introduce", "learning")
         watch.watch(learner.carried, "update meeting meet", "learning")
         watch.watch(learner.evaluator, "look_again overview token_accuracy", "learning")
-        watch.watch(world.places, "advance within known_within after_visit", "movement")
-        watch.watch(world.places.trajectories, "positions path", "movement")
+        watch.watch(world.positions, "advance within known_within after_visit", "movement")
+        watch.watch(world.positions.trajectories, "positions path", "movement")
         watch.watch(world.driving, "way", "ways")
         for walk in world.walks:
             watch.watch(walk, "next", "graph")
@@ -99,7 +99,7 @@ def measure(name: str, overrides: tuple[str, ...] = ()) -> Result:
             events += 1
         for vehicle in simulation.vehicles:
             vehicle.rest()
-        world.places.trajectories.finish(simulation.env.now)
+        world.positions.trajectories.finish(simulation.env.now)
         log.close(simulation.ledger.finish(simulation.env.now))
         watch.change()
     return Result(simulation.ledger.visits, events, watch.spent_s)

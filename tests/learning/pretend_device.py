@@ -23,8 +23,8 @@ class There(torch.Tensor):
 
     @staticmethod
     def __new__(cls, values: torch.Tensor) -> There:
-        places = {"strides": values.stride(), "storage_offset": values.storage_offset()}
-        return cls._make_wrapper_subclass(cls, values.shape, dtype=values.dtype, device=PRETEND, **places)
+        sites = {"strides": values.stride(), "storage_offset": values.storage_offset()}
+        return cls._make_wrapper_subclass(cls, values.shape, dtype=values.dtype, device=PRETEND, **sites)
 
     def __init__(self, values: torch.Tensor) -> None:
         self.values = values

@@ -34,8 +34,8 @@ def by_client(algorithm, contacts):
     found = {}
     for clients in contacts:
         rows = algorithm._batches(ids(*clients))
-        for place, client in enumerate(clients):
-            found.setdefault(client, []).append(rows[:, place])
+        for site, client in enumerate(clients):
+            found.setdefault(client, []).append(rows[:, site])
     return found
 
 

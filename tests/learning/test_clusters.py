@@ -16,8 +16,8 @@ def same(one, other):
         assert np.array_equal(np.asarray(getattr(one, name)), np.asarray(getattr(other, name))), name
 
 
-def at_places(small, place):
-    return replace(small, data=replace(small.data, place=np.array(place)))
+def at_sites(small, site):
+    return replace(small, data=replace(small.data, site=np.array(site)))
 
 
 def in_two(shared, seed, clients=12, samples=40):
@@ -170,42 +170,42 @@ def test_after_the_opening_clients_train_alone_from_the_cluster_they_take(proble
 
 
 @pytest.mark.parametrize("fine_tune", [False, True])
-def test_the_oracle_is_a_fedavg_for_each_place(problem, contacts, fine_tune):
+def test_the_oracle_is_a_fedavg_for_each_site(problem, contacts, fine_tune):
     small = problem()
-    place = np.array([0, 2, 1, 0, 2, 2, 1])
+    site = np.array([0, 2, 1, 0, 2, 2, 1])
     keys = {"fine_tune": fine_tune, "open_at": 0.6, "local_steps": 3}
-    oracle = at_places(small, place).build("squad_oracle", **keys)
+    oracle = at_sites(small, site).build("squad_oracle", **keys)
     apart = [small.build("fedavg", **keys) for _ in range(3)]
     for contact in contacts(7, 40):
         oracle.update(contact)
         for at, fedavg in enumerate(apart):
-            mine = contact.clients[place[contact.clients] == at]
+            mine = contact.clients[site[contact.clients] == at]
             if len(mine):
                 fedavg.update(replace(contact, clients=mine))
-    for client, at in enumerate(place):
+    for client, at in enumerate(site):
         torch.testing.assert_close(oracle.models[client], apart[at].models[client], rtol=1e-12, atol=1e-13)
         torch.testing.assert_close(oracle.tokens(np.array([client]))[0], apart[at].token, rtol=1e-12, atol=1e-13)
     assert oracle.released.any() == fine_tune
 
 
-def test_the_oracle_gives_a_client_never_met_the_model_of_its_place(problem, contact):
+def test_the_oracle_gives_a_client_never_met_the_model_of_its_site(problem, contact):
     small = problem()
-    oracle = at_places(small, [0, 1, 1, 0, 0, 1, 1]).build("squad_oracle")
+    oracle = at_sites(small, [0, 1, 1, 0, 0, 1, 1]).build("squad_oracle")
     oracle.update(contact(0, 1))
     assert torch.equal(oracle.tokens(np.array([3, 2])), oracle.centres)
     assert not torch.equal(*oracle.centres)
 
 
 def test_the_oracle_follows_clients_who_move(problem, contact):
-    oracle = at_places(problem(), [0, 1, 1, 0, 0, 1, 1]).build("squad_oracle", step_size=1e-9, local_steps=1)
+    oracle = at_sites(problem(), [0, 1, 1, 0, 0, 1, 1]).build("squad_oracle", step_size=1e-9, local_steps=1)
     oracle.centres[1] += 1.0
-    oracle.data.place[0] = 1
+    oracle.data.site[0] = 1
     oracle.update(contact(0))
     torch.testing.assert_close(oracle.models[0], oracle.centres[1], atol=1e-6, rtol=0)
 
 
 def test_the_oracle_sends_each_its_own_model(problem):
-    oracle = at_places(problem(), [0, 1, 1, 0, 0, 1, 1]).build("squad_oracle")
+    oracle = at_sites(problem(), [0, 1, 1, 0, 0, 1, 1]).build("squad_oracle")
     exchange = oracle.exchange(np.array([0, 1]), 0.0)
     assert exchange.bytes_down.tolist() == exchange.bytes_up.tolist() == [4 * 18] * 2
     np.testing.assert_array_equal(exchange.flops, problem().build("fedavg").exchange(np.array([0, 1]), 0.0).flops)

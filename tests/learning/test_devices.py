@@ -22,7 +22,7 @@ VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]
 
 @pytest.fixture(autouse=True)
 def _no_compiled_loops(monkeypatch):
-    """They run on a CPU alone; here the same tensor operations run in both places."""
+    """They run on a CPU alone; here the same tensor operations run in both sites."""
     for module in ("algorithms.base", "models.mlp", "algorithms.rwsadmm"):
         monkeypatch.setattr(f"fedmule.learning.{module}.kernels_for", lambda *tensors: None)
 
@@ -56,7 +56,7 @@ def assert_same(ours, theirs):
 def test_updates_and_evaluation_mix_no_devices_and_give_the_same_bits(problem, kind, model):
     small = problem(double=False)
     model = network(model, small)
-    data = replace(small.data, place=np.arange(7) % 2)
+    data = replace(small.data, site=np.arange(7) % 2)
     here = replace(small, model=model, start=model.start(np.random.default_rng(0)), data=data)
 
     def run(one):
@@ -84,7 +84,7 @@ def test_updates_and_evaluation_mix_no_devices_and_give_the_same_bits(problem, k
 def test_an_update_reads_single_numbers_only(problem, kind):
     """What is logged: waiting for more would hold a GPU up."""
     here = problem(double=False)
-    here = replace(here, data=replace(here.data, place=np.arange(7) % 2))
+    here = replace(here, data=replace(here.data, site=np.arange(7) % 2))
     with Pretend() as device:
         algorithm = build(replace(here, data=here.data.to(PRETEND), start=here.start.to(PRETEND)), kind)
         for clients, progress in VISITS:

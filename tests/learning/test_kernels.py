@@ -138,8 +138,8 @@ def test_where_nothing_can_be_written_it_works_too(tmp_path):
     (tmp_path / "__pycache__").touch()
     (tmp_path / "home").touch()
     script = "import kernels, numpy; x = numpy.ones(3); kernels.pull(x, 0 * x, 0.5, 0 * x); assert (x == 0.5).all()"
-    homes = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"), str(tmp_path / "home"))
-    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | homes
+    sites = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"), str(tmp_path / "home"))
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | sites
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["__pycache__", "home", "kernels.py"]
 

@@ -175,7 +175,7 @@ def test_the_spread_of_contributions_says_the_same(shared, seed):
 
 
 class Layers:
-    layers, parameters = {"places differ": 300, "noise": 200}, 500
+    layers, parameters = {"sites differ": 300, "noise": 200}, 500
 
 
 def test_the_spread_is_judged_layer_by_layer():

@@ -163,19 +163,19 @@ def test_alpha_sets_how_models_differ():
     assert spread(0.0) < spread(1.0) < spread(4.0)
 
 
-def test_one_model_for_all_or_for_each_place_is_one_that_separates_all_their_samples():
-    place = np.repeat([0, 1, 2], 4)
+def test_one_model_for_all_or_for_each_site_is_one_that_separates_all_their_samples():
+    site = np.repeat([0, 1, 2], 4)
 
     def one_model_fits(clients, **keys):
-        shape = {"features": 4, "classes": 3, "samples": (12, 12), "place": place}
+        shape = {"features": 4, "classes": 3, "samples": (12, 12), "site": site}
         data = synthetic(12, Streams(1).generator("data"), **shape, **keys)
         mine = np.isin(data.owner, clients)
         return separable(data.features[mine], data.labels[mine], 3)
 
     assert one_model_fits(range(12), alike=1.0)
     assert not one_model_fits(range(12))
-    assert not one_model_fits(range(12), alike=0.5, alike_at_places=0.5)
+    assert not one_model_fits(range(12), alike=0.5, alike_at_sites=0.5)
     for at in range(3):
-        those = np.flatnonzero(place == at)
-        assert one_model_fits(those, alike_at_places=1.0)
-        assert one_model_fits(those, alike=0.5, alike_at_places=0.5)
+        those = np.flatnonzero(site == at)
+        assert one_model_fits(those, alike_at_sites=1.0)
+        assert one_model_fits(those, alike=0.5, alike_at_sites=0.5)

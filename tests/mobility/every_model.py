@@ -54,7 +54,7 @@ def make_if_it_can(kind, terrain, seed, count=6):
 
 
 def look(movement, times):
-    """Places [k,n,2] at times [k]."""
+    """Positions [k,n,2] at times [k]."""
     from fedmule.mobility.trajectory import Trajectories
 
     trajectories = Trajectories(movement)

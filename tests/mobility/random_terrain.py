@@ -43,22 +43,22 @@ def terrain_of(polygons):
 
 
 def open_point(polygons, rng, clearance_m=0.05):
-    """A random place at least a clearance off every obstacle."""
+    """A random position at least a clearance off every obstacle."""
     walls = shapely.union_all(polygons)
     while True:
-        place = rng.uniform((0, 0), SIZE_M)
-        if walls.distance(shapely.Point(place)) > clearance_m:
-            return place
+        position = rng.uniform((0, 0), SIZE_M)
+        if walls.distance(shapely.Point(position)) > clearance_m:
+            return position
 
 
 def by_the_wall(polygons, rng, most_m=0.03):
-    """A random place within some centimetres of an obstacle's edge, inside it or outside."""
+    """A random position within some centimetres of an obstacle's edge, inside it or outside."""
     for _ in range(200):
         edge = polygons[rng.integers(len(polygons))].boundary
         at = shapely.get_coordinates(edge.interpolate(rng.random(), normalized=True))[0]
-        place = at + rng.uniform(-most_m, most_m, 2)
-        if GROUND.distance(shapely.Point(place)) == 0:
-            return place
+        position = at + rng.uniform(-most_m, most_m, 2)
+        if GROUND.distance(shapely.Point(position)) == 0:
+            return position
     return open_point(polygons, rng)
 
 

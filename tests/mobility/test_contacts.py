@@ -28,8 +28,8 @@ def trace(*nodes: list[tuple[float, ...]]) -> Trace:
     """Nodes 0, 1, … with waypoints (t, x, y), or (t,) where they vanish."""
     rows = Rows()
     for name, waypoints in enumerate(nodes):
-        for t, *place in waypoints:
-            rows.add(str(name), t, *(place or (math.nan, math.nan)))
+        for t, *position in waypoints:
+            rows.add(str(name), t, *(position or (math.nan, math.nan)))
     return rows.trace()
 
 
@@ -75,7 +75,7 @@ def test_leaving_to_the_very_edge_and_coming_back_is_one_contact() -> None:
     assert found(made, 10.0) == [("0", "1", 0.0, 20.0)]
 
 
-def test_equal_places_are_a_contact_at_any_range() -> None:
+def test_equal_positions_are_a_contact_at_any_range() -> None:
     made = trace([(0, 3, 4), (10, 3, 4)], [(2, 3, 4), (9, 3, 4)], [(0, 3, 4.5), (10, 3, 4.5)])
     assert found(made, 0.0) == [("0", "1", 2.0, 10.0)]
     crossing = trace([(0, 0, 0), (10, 10, 0)], [(0, 5, -5), (10, 5, 5)])
@@ -117,7 +117,7 @@ SMALL = st.integers(0, 12)
 
 @st.composite
 def walks(draw: st.DrawFn) -> list[tuple[float, ...]]:
-    """Whole numbers, so that touches, rests, equal places and common waypoints come up often."""
+    """Whole numbers, so that touches, rests, equal positions and common waypoints come up often."""
     times = sorted(draw(st.sets(st.integers(0, 16), min_size=1, max_size=6)))
     waypoints: list[tuple[float, ...]] = [(t, draw(SMALL), draw(SMALL)) for t in times]
     if len(times) > 2 and draw(st.booleans()):
@@ -127,15 +127,17 @@ def walks(draw: st.DrawFn) -> list[tuple[float, ...]]:
 
 
 def stays(waypoints: list[tuple[float, ...]], end: int) -> list[tuple[Fraction, Fraction, tuple, tuple]]:  # type: ignore[type-arg]
-    """Legs (start, end, place, place) as the definition of a trace has them."""
+    """Legs (start, end, position, position) as the definition of a trace has them."""
     legs = []
-    for i, (t, *place) in enumerate(waypoints):
+    for i, (t, *position) in enumerate(waypoints):
         following = waypoints[i + 1] if i + 1 < len(waypoints) else (end,)
-        if not place:
+        if not position:
             continue
         came = all(len(w) == 1 or w[0] == t for w in waypoints[max(0, i - 1) : i])
         if following[0] > t or (len(following) == 1 and came):
-            legs.append((Fraction(int(t)), Fraction(int(following[0])), tuple(place), tuple(following[1:] or place)))
+            legs.append(
+                (Fraction(int(t)), Fraction(int(following[0])), tuple(position), tuple(following[1:] or position))
+            )
     return legs
 
 
@@ -215,7 +217,7 @@ def test_slices_and_cells_do_not_change_contacts(
 def test_many_nodes_have_the_contacts_of_all_pairs() -> None:
     generator = np.random.default_rng(3)
     walk = np.cumsum(generator.normal(0, 40, (60, 9, 2)), axis=1) + generator.uniform(0, 600, (60, 1, 2))
-    nodes = [[(float(20 * k), *map(float, place)) for k, place in enumerate(places)] for places in walk]
+    nodes = [[(float(20 * k), *map(float, position)) for k, position in enumerate(positions)] for positions in walk]
     ours: dict[tuple[str, str], list[tuple[float, float]]] = {row[:2]: [] for row in found(trace(*nodes), 50.0)}
     for a, b, start, end in found(trace(*nodes), 50.0):
         ours[a, b].append((start, end))

@@ -11,7 +11,7 @@ from test_movement import trace
 
 from fedmule.mobility.models.current import Current
 from fedmule.mobility.models.drift import Drift
-from fedmule.mobility.models.movement import random_places
+from fedmule.mobility.models.movement import random_positions
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.simulator.streams import Streams
 
@@ -46,14 +46,14 @@ def test_in_one_eddy_everybody_goes_in_circles_at_the_known_pace(sense):
 def test_the_stream_function_stays_the_same_for_whoever_drifts(terrain):
     model = drift(terrain)
     current = model.current
-    places = look(model, [0.0, 5000.0, 20_000.0])
-    before = current.stream(places[0])
+    positions = look(model, [0.0, 5000.0, 20_000.0])
+    before = current.stream(positions[0])
     scale = np.abs(before).max()
-    for after in places[1:]:
+    for after in positions[1:]:
         change = np.abs(current.stream(after) - before) / scale
         assert np.median(change) < 1e-3
         assert change.max() < 0.02
-    assert np.median(np.hypot(*(places[1] - places[0]).T)) > 50
+    assert np.median(np.hypot(*(positions[1] - positions[0]).T)) > 50
 
 
 @settings(max_examples=20)
@@ -62,7 +62,7 @@ def test_the_current_has_no_sources_and_crosses_no_shore(polygons, seed):
     terrain, rng = terrain_of(polygons), np.random.default_rng(seed)
     current = Current(terrain, rng.uniform((0, 0), (50, 40), (4, 2)), np.array([1.0, -1.0, 1.0, -1.0]), 12.0, 1.0)
     draw = Streams(seed).draw("mobility")
-    xy = random_places(terrain, draw, np.arange(50), np.zeros(50, dtype=np.int64))
+    xy = random_positions(terrain, draw, np.arange(50), np.zeros(50, dtype=np.int64))
     h = 1e-5
     slope = [(current.stream(xy + step) - current.stream(xy - step)) / (2 * h) for step in h * np.eye(2)]
     expected = np.stack([slope[1], -slope[0]], axis=1)
@@ -86,8 +86,8 @@ def test_the_strongest_current_is_what_is_asked():
 def test_moored_clients_stay_and_the_others_drift():
     model = drift(count=200, moored=0.3)
     assert model.moored.sum() == 60
-    places = look(model, [0.0, 100.0, 3000.0])
-    moved = np.hypot(*(places[2] - places[0]).T)
+    positions = look(model, [0.0, 100.0, 3000.0])
+    moved = np.hypot(*(positions[2] - positions[0]).T)
     assert (moved[model.moored] == 0).all()
     assert (moved[~model.moored] > 1).mean() > 0.8
     for times, xy in trace(drift(count=10, moored=1.0), until=100.0):
@@ -97,8 +97,8 @@ def test_moored_clients_stay_and_the_others_drift():
 
 def test_turbulence_spreads_by_two_k_t():
     still = drift(Terrain((1e5, 1e5)), 3000, eddies=1, eddy_m=100.0, speed_mps=0.5, diffusion_m2ps=0.8)
-    places = look(still, [0.0, 2000.0])
-    moved = places[1] - places[0]
+    positions = look(still, [0.0, 2000.0])
+    moved = positions[1] - positions[0]
     assert moved.var(axis=0) == pytest.approx([2 * 0.8 * 2000] * 2, rel=0.1)
     assert moved.mean(axis=0) == pytest.approx([0, 0], abs=4)
 

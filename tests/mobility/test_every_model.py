@@ -63,7 +63,7 @@ def test_mud_slows_everybody(kind):
     st.lists(st.floats(0, 200, allow_nan=False), max_size=8),
     st.lists(st.tuples(st.floats(0, 200), st.integers(0, 11), st.floats(0, 100)), max_size=8),
 )
-def test_places_do_not_depend_on_who_asked_for_what(kind, grid, looks):
+def test_positions_do_not_depend_on_who_asked_for_what(kind, grid, looks):
     asked = [100.0, 166.6, 200.0]
     plain, busy = Trajectories(make(kind, WALLED)), Trajectories(make(kind, WALLED))
     questions = sorted([(t, None, 0.0) for t in grid + asked] + looks, key=lambda question: question[0])

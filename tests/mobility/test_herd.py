@@ -25,9 +25,11 @@ def offsets(model, steps):
     trajectories = Trajectories(model)
     found, centres = [], []
     for k in range(steps + 1):
-        places = trajectories.positions(max(0.0, k * STEP_S - 1e-6))  # at the last waypoint, and none beyond is known
+        positions = trajectories.positions(
+            max(0.0, k * STEP_S - 1e-6)
+        )  # at the last waypoint, and none beyond is known
         centres.append(model.centre[0].copy())
-        found.append(places - centres[-1])
+        found.append(positions - centres[-1])
     return np.array(found), np.array(centres)
 
 
@@ -75,8 +77,8 @@ def test_a_resting_herd_stays_a_grazing_one_ambles_and_a_walking_one_gets_somewh
 def test_herds_are_equal_and_keep_apart_from_each_other_only_by_chance():
     model = herd(count=30, herds=3)
     assert np.bincount(model.squad).tolist() == [10, 10, 10]
-    places = look(model, [0.0, 600.0])
-    for at in places:
+    positions = look(model, [0.0, 600.0])
+    for at in positions:
         for k in range(3):
             mine = at[model.squad == k]
             assert np.hypot(*(mine - mine.mean(axis=0)).T).max() < 6 * SPREAD_M

@@ -159,7 +159,7 @@ def _at(way: list[tuple[Fraction, ...]], t: Fraction) -> tuple[Fraction, Fractio
 
 @pytest.mark.parametrize("range_m", [0, 1, 2, 5])
 def test_touching_and_passing_on_a_lattice_is_counted_exactly(range_m: int) -> None:
-    """Whole-numbered places and times: equal places, tangents and meetings at waypoints abound."""
+    """Whole-numbered positions and times: equal positions, tangents and meetings at waypoints abound."""
     generator = np.random.default_rng(range_m)
     met = 0
     for _ in range(40):

@@ -39,7 +39,7 @@ def squads(terrain, seed=1, count=12):
 
 
 def trace(movement, until=300.0, step=7.0):
-    """The recorded waypoints of each client, as (times, places)."""
+    """The recorded waypoints of each client, as (times, positions)."""
     trajectories = Trajectories(movement)
     rows = []
     trajectories.record(lambda row: rows.append(Waypoints(row.client.copy(), row.t.copy(), row.xy.copy())))
@@ -95,7 +95,7 @@ def test_slower_on_mud():
     st.lists(st.floats(0, 400, allow_nan=False), max_size=12),
     st.lists(st.tuples(st.floats(0, 400), st.integers(0, 11), st.floats(0, 200)), max_size=12),
 )
-def test_places_do_not_depend_on_when_they_are_asked(model, grid, looks):
+def test_positions_do_not_depend_on_when_they_are_asked(model, grid, looks):
     asked = [200.0, 333.3, 400.0]
     plain, busy = Trajectories(model(WALLED)), Trajectories(model(WALLED))
     questions = sorted([(t, None, 0.0) for t in grid + asked] + looks, key=lambda question: question[0])
@@ -115,13 +115,13 @@ def test_path_is_where_one_will_be(model):
     for now in (0.0, 31.0, 90.0):
         ahead.positions(now)
         for client in (0, 5, 11):
-            times, places = ahead.path(client, now + 50)
+            times, positions = ahead.path(client, now + 50)
             assert times[0] <= now
             assert times[-1] > now + 50
             for t in np.linspace(now, now + 50, 9):
                 copy = Trajectories(model(WALLED))
                 expected = copy.positions(t)[client]
-                found = [np.interp(t, times, places[:, 0]), np.interp(t, times, places[:, 1])]
+                found = [np.interp(t, times, positions[:, 0]), np.interp(t, times, positions[:, 1])]
                 assert found == pytest.approx(expected, abs=1e-9)
     assert np.array_equal(ahead.positions(200.0), later.positions(200.0))
 
@@ -182,9 +182,9 @@ def test_squads_are_equal_and_stay_together():
     assert np.bincount(model.squad).tolist() == [3, 3, 3, 3]
     trajectories = Trajectories(model)
     for t in np.arange(0.0, 600.0, 3.7):
-        places = trajectories.positions(t)
+        positions = trajectories.positions(t)
         for squad in range(4):
-            members = places[model.squad == squad]
+            members = positions[model.squad == squad]
             assert np.hypot(*(members - members[0]).T).max() <= 8.0 + 1e-9
 
 
@@ -213,15 +213,15 @@ def test_squads_of_one_and_fewer_clients_than_squads():
     assert set(np.bincount(Squads(FREE, 17, draw, squads=5).squad)) == {3, 4}
 
 
-def test_static_places():
-    given_places = ((1.0, 2.0), (3.0, 4.0))
-    trajectories = Trajectories(Static(FREE, 2, Streams(1).draw("mobility"), given_places))
+def test_static_positions():
+    given_positions = ((1.0, 2.0), (3.0, 4.0))
+    trajectories = Trajectories(Static(FREE, 2, Streams(1).draw("mobility"), given_positions))
     assert trajectories.still
     assert trajectories.positions(0.0).tolist() == [[1, 2], [3, 4]]
     assert trajectories.positions(1e6).tolist() == [[1, 2], [3, 4]]
-    times, places = trajectories.path(1, 1e9)
+    times, positions = trajectories.path(1, 1e9)
     assert times[-1] > 1e9
-    assert places.tolist() == [[3, 4], [3, 4]]
+    assert positions.tolist() == [[3, 4], [3, 4]]
     assert not trajectories.after_visit(10, 5.0)
     drawn = Static(WALLED, 200, Streams(1).draw("mobility")).start()
     assert (WALLED.area_of(drawn) == 0).all()
@@ -247,12 +247,12 @@ def test_model_of_ones_own():
         assert trajectories.positions(t) == pytest.approx(np.array([[swing[0], 0], [swing[1], 5]]))
 
 
-def fits(places, neighbours, range_m):
+def fits(positions, neighbours, range_m):
     graph = nx.Graph()
-    graph.add_nodes_from(range(len(places)))
-    for i in range(len(places)):
+    graph.add_nodes_from(range(len(positions)))
+    for i in range(len(positions)):
         for j in range(i):
-            if np.hypot(*(places[i] - places[j])) <= range_m + 1e-9:
+            if np.hypot(*(positions[i] - positions[j])) <= range_m + 1e-9:
                 graph.add_edge(i, j)
     return nx.is_connected(graph) and min(dict(graph.degree).values()) >= neighbours
 
@@ -265,9 +265,9 @@ def fits(places, neighbours, range_m):
 def test_placed_anew_is_connected(count, neighbours, range_m, terrain):
     model = PlacedAnew(terrain, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
     layouts = [model.start()] + [model.after_visit(visit) for visit in (3, 6, 9)]
-    for places in layouts:
-        assert fits(places, neighbours, range_m)
-        assert (terrain.area_of(places) == 0).all()
+    for positions in layouts:
+        assert fits(positions, neighbours, range_m)
+        assert (terrain.area_of(positions) == 0).all()
     for a, b in itertools.pairwise(layouts):
         assert not np.isclose(a, b).any()
     assert all(model.after_visit(visit) is None for visit in (1, 2, 4, 5, 7, 8))
@@ -294,15 +294,15 @@ def test_placed_anew_trace_holds_the_jumps():
 
 
 def test_placed_anew_layouts_are_spread_when_most_fit():
-    """Where random layouts fit at once, places are uniform over the terrain."""
+    """Where random layouts fit at once, positions are uniform over the terrain."""
     model = PlacedAnew(FREE, 100, Streams(9).draw("mobility"), 1, 1, 60.0)
-    places = np.concatenate([model.after_visit(visit) for visit in range(1, 21)])
-    assert places.mean(axis=0) == pytest.approx([50, 50], abs=3)
-    assert places.std(axis=0) == pytest.approx([100 / 12**0.5] * 2, abs=2)
+    positions = np.concatenate([model.after_visit(visit) for visit in range(1, 21)])
+    assert positions.mean(axis=0) == pytest.approx([50, 50], abs=3)
+    assert positions.std(axis=0) == pytest.approx([100 / 12**0.5] * 2, abs=2)
 
 
 @pytest.mark.parametrize(("count", "neighbours", "range_m"), [(20, 19, 0.001), (60, 59, 2.0), (60, 40, 1.0)])
-def test_impossible_places_are_refused_soon(count, neighbours, range_m):
+def test_impossible_positions_are_refused_soon(count, neighbours, range_m):
     model = PlacedAnew(FREE, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
     began = perf_counter()
     with pytest.raises(CannotPlace, match=f"{neighbours} neighbours"):

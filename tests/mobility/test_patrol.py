@@ -24,13 +24,13 @@ def patrol(terrain=FREE, count=4, route=ROUTE, turn_back=False, speed=(2.0, 2.0)
 
 def test_starts_are_spread_evenly_over_the_route():
     around = np.hypot(80, 30)
-    places = Trajectories(patrol(count=4)).positions(0.0)
+    positions = Trajectories(patrol(count=4)).positions(0.0)
     quarter = (110 + around) / 4
-    assert places[0] == pytest.approx([10, 10])
-    assert places[1] == pytest.approx([10 + quarter, 10])
-    assert places[2] == pytest.approx([90, 10 + 2 * quarter - 80])
+    assert positions[0] == pytest.approx([10, 10])
+    assert positions[1] == pytest.approx([10 + quarter, 10])
+    assert positions[2] == pytest.approx([90, 10 + 2 * quarter - 80])
     back = 3 * quarter - 110
-    assert places[3] == pytest.approx([90 - 80 * back / around, 40 - 30 * back / around])
+    assert positions[3] == pytest.approx([90 - 80 * back / around, 40 - 30 * back / around])
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,15 @@ def test_starts_are_spread_evenly_over_the_route():
 )
 def test_rounds_and_stops_take_what_they_should(turn_back, period_s, at):
     model = patrol(count=1, turn_back=turn_back)
-    places = look(model, np.concatenate([[20.0, 41.5, 42.0, 42.9, 44.0, 58.5, 60.9], [20 + period_s, 58.5 + period_s]]))
-    assert places[0, 0] == pytest.approx([50, 10])
-    assert places[1:4, 0] == pytest.approx(np.full((3, 2), [90, 10]))  # it stops from 40 to 43 s
-    assert places[4, 0] == pytest.approx([90, 12])
-    assert places[5:7, 0] == pytest.approx(np.full((2, 2), at))  # and from 58 to 61 s
-    assert places[7, 0] == pytest.approx(places[0, 0])
-    assert places[8, 0] == pytest.approx(at)
+    positions = look(
+        model, np.concatenate([[20.0, 41.5, 42.0, 42.9, 44.0, 58.5, 60.9], [20 + period_s, 58.5 + period_s]])
+    )
+    assert positions[0, 0] == pytest.approx([50, 10])
+    assert positions[1:4, 0] == pytest.approx(np.full((3, 2), [90, 10]))  # it stops from 40 to 43 s
+    assert positions[4, 0] == pytest.approx([90, 12])
+    assert positions[5:7, 0] == pytest.approx(np.full((2, 2), at))  # and from 58 to 61 s
+    assert positions[7, 0] == pytest.approx(positions[0, 0])
+    assert positions[8, 0] == pytest.approx(at)
     after = Trajectories(patrol(count=1, turn_back=turn_back)).positions(64.0)[0]
     way_back = [90.0, 34.0] if turn_back else [90 - 6 * 80 / np.hypot(80, 30), 40 - 6 * 30 / np.hypot(80, 30)]
     assert after == pytest.approx(way_back)
@@ -64,8 +66,8 @@ def test_ways_lead_round_houses_to_every_point_in_order():
 
 
 def test_without_a_route_it_is_a_rectangle_on_open_ground():
-    places = Trajectories(patrol(route=())).positions(0.0)
-    assert places[[0, 2]] == pytest.approx(np.array([[25, 20], [75, 60]]))
+    positions = Trajectories(patrol(route=())).positions(0.0)
+    assert positions[[0, 2]] == pytest.approx(np.array([[25, 20], [75, 60]]))
     blocked = Terrain((100.0, 80.0), [Obstacle(shapely.box(20, 15, 30, 25))])
     assert blocked.area_of(Trajectories(patrol(blocked, route=())).positions(0.0)).tolist() == [0] * 4
 
@@ -78,5 +80,5 @@ def test_points_that_cannot_be_reached_are_told():
     with pytest.raises(MovementError, match="cannot be reached from the first point") as error:
         patrol(river, route=((10.0, 10.0), (20.0, 20.0), (90.0, 30.0)))
     assert error.value.key == ".route[2]"
-    with pytest.raises(MovementError, match="more than one place"):
+    with pytest.raises(MovementError, match="more than one position"):
         patrol(route=((10.0, 10.0), (10.0, 10.0)))

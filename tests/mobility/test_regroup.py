@@ -55,7 +55,7 @@ def change(track, as_ever):
     return leave, arrive, go_on
 
 
-def place(track, t):
+def position(track, t):
     return np.array([np.interp(t, track[0], track[1][:, 0]), np.interp(t, track[0], track[1][:, 1])])
 
 
@@ -63,7 +63,7 @@ def part_of(track, start, end):
     """The waypoints of a track from start to end, both included."""
     times, xy = track
     inner = (times > start) & (times < end)
-    return np.concatenate([[place(track, start)], xy[inner], [place(track, end)]])
+    return np.concatenate([[position(track, start)], xy[inner], [position(track, end)]])
 
 
 @given(seeds, st.integers(1, 40), st.integers(2, 8), st.floats(0, 1))
@@ -160,7 +160,7 @@ def test_who_changes_walks_the_shortest_way_to_the_new_squads_rest_and_it_waits(
         leave, arrive, go_on = change(tracks[client], as_ever[client])
         way = part_of(tracks[client], leave, arrive)
         lead = 3 * new
-        camp = place(as_ever[lead], end_of_leg(as_ever[lead]))
+        camp = position(as_ever[lead], end_of_leg(as_ever[lead]))
         assert np.hypot(*(way[-1] - camp)) <= SPREAD + 1e-9
         seconds, _ = terrain.timed_route(terrain.route(way[0], way[-1]), 1.0)
         speed = seconds[-1] / (arrive - leave)
@@ -193,7 +193,7 @@ def test_the_new_squads_leave_and_arrive_together_and_rest_within_the_spread(ter
         for i, spans in standing.items():
             assert spans == pytest.approx(standing[lead], abs=1e-6)
             for t in spans.mean(axis=1):
-                assert np.hypot(*(place(tracks[i], t) - place(tracks[lead], t))) <= SPREAD + 1e-9
+                assert np.hypot(*(position(tracks[i], t) - position(tracks[lead], t))) <= SPREAD + 1e-9
 
 
 @cache
@@ -207,7 +207,7 @@ def walled_trace(at_s):
     st.lists(st.floats(0, 400, allow_nan=False), max_size=12),
     st.lists(st.tuples(st.floats(0, 400), st.integers(0, 11), st.floats(0, 300)), max_size=12),
 )
-def test_places_do_not_depend_on_whose_future_is_asked_first(at_s, grid, looks):
+def test_positions_do_not_depend_on_whose_future_is_asked_first(at_s, grid, looks):
     asked = [150.0, 333.3, 400.0]
     plain, busy = (Trajectories(squads(WALLED, at_s=at_s)) for _ in range(2))
     questions = sorted([(t, None, 0.0) for t in grid + asked] + looks, key=lambda question: question[0])
@@ -220,9 +220,9 @@ def test_places_do_not_depend_on_whose_future_is_asked_first(at_s, grid, looks):
     for t in asked:
         assert np.array_equal(plain.positions(t), seen[t])
     tracks = walled_trace(at_s)
-    for client, (times, places) in foreseen:
-        for t, xy in zip(times[times <= END_S], places[times <= END_S], strict=True):
-            assert place(tracks[client], t) == pytest.approx(xy, abs=1e-6)
+    for client, (times, positions) in foreseen:
+        for t, xy in zip(times[times <= END_S], positions[times <= END_S], strict=True):
+            assert position(tracks[client], t) == pytest.approx(xy, abs=1e-6)
 
 
 def scenario(**keys):

@@ -17,7 +17,7 @@ from random_terrain import (
 )
 
 from fedmule.mobility.terrain import CLEARANCE_M, Obstacle, Terrain
-from fedmule.mobility.trajectory import place_at
+from fedmule.mobility.trajectory import position_at
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -30,11 +30,11 @@ def check_route(polygons, route, start):
     assert (route <= np.array(SIZE_M) + 1e-9).all()
 
 
-def part_with(polygons, place, clearance_m):
-    """The connected part of the open ground, at a clearance off the walls, that holds or is nearest to a place."""
+def part_with(polygons, position, clearance_m):
+    """The connected part of the open ground, at a clearance off the walls, that holds or is nearest to a position."""
     walls = shapely.union_all(polygons).buffer(clearance_m, join_style="mitre")
     parts = shapely.get_parts(GROUND.difference(walls))
-    return parts[np.argmin(shapely.distance(parts, shapely.Point(place)))]
+    return parts[np.argmin(shapely.distance(parts, shapely.Point(position)))]
 
 
 @settings(deadline=None, max_examples=120, derandomize=True)
@@ -54,7 +54,7 @@ def test_route_is_shortest_and_clear(polygons, seed):
 
 @settings(deadline=None, max_examples=120, derandomize=True)
 @given(polygon_lists, seeds)
-def test_route_ends_at_the_nearest_reachable_place(polygons, seed):
+def test_route_ends_at_the_nearest_reachable_position(polygons, seed):
     rng = np.random.default_rng(seed)
     terrain = terrain_of(polygons)
     start = open_point(polygons, rng)
@@ -83,7 +83,7 @@ def test_stopped_anywhere_it_finds_on(polygons, seed):
         assert np.hypot(*(route[-1] - goal)) <= home.distance(shapely.Point(goal)) + 1e-9
         along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
         at = along[rng.integers(len(along))] if stop % 4 == 0 else along[-1] * rng.random()
-        here = place_at(along, route, np.array([at]))[0]
+        here = position_at(along, route, np.array([at]))[0]
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
@@ -99,7 +99,7 @@ def test_follows_walls_from_stop_to_stop(polygons, seed):
             route = terrain.route(here, goal)
             check_route(polygons, route, here)
             along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
-            here = place_at(along, route, np.array([along[-1] - step]))[0]
+            here = position_at(along, route, np.array([along[-1] - step]))[0]
 
 
 def test_no_obstacles_is_straight():
@@ -170,7 +170,7 @@ def test_stopped_where_a_thin_gap_may_be(gap_m, share):
     start, goal = np.array([10.0, 20 + gap_m / 2]), np.array([40.0, 20 + gap_m / 2])
     route = terrain.route(start, goal)
     along = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(route, axis=0).T))])
-    here = place_at(along, route, np.array([share * along[-1]]))[0]
+    here = position_at(along, route, np.array([share * along[-1]]))[0]
     check_route(walls, terrain.route(here, np.array([25.0, 35.0])), here)
 
 
@@ -247,18 +247,18 @@ def test_nearest_open_by_hand():
 def test_areas_are_the_connected_open_ground(polygons, seed):
     rng = np.random.default_rng(seed)
     terrain = terrain_of(polygons)
-    places = rng.uniform((-3, -3), (53, 43), (60, 2))
-    found = terrain.area_of(places)
+    positions = rng.uniform((-3, -3), (53, 43), (60, 2))
+    found = terrain.area_of(positions)
     areas = [area.area for area in terrain.areas]
     assert areas == sorted(areas, reverse=True)
-    for place, area in zip(places, found, strict=True):
-        point = shapely.Point(place)
+    for position, area in zip(positions, found, strict=True):
+        point = shapely.Point(position)
         clear_m = min([polygon.distance(point) for polygon in polygons] + [0.0 if not GROUND.covers(point) else 9.0])
         if clear_m == 0:
             assert area == -1
         elif clear_m > 0.06:  # beyond the longest mitre
             assert area >= 0
-    for i, j in rng.integers(0, len(places), (40, 2)):
+    for i, j in rng.integers(0, len(positions), (40, 2)):
         if found[i] >= 0 and found[j] >= 0:
-            joined = part_with(polygons, places[i], CLEARANCE_M).distance(shapely.Point(places[j])) < 1e-9
+            joined = part_with(polygons, positions[i], CLEARANCE_M).distance(shapely.Point(positions[j])) < 1e-9
             assert joined == (found[i] == found[j])

@@ -12,7 +12,7 @@ from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.simulator.streams import Streams
 
 SIZE_M, SPEEDS, PAUSES = 1000.0, (0.2, 3.0), (50.0, 350.0)
-MEAN_WAY = 0.521405433164720 * SIZE_M  # between two uniform places of a square: (2 + √2 + 5 ln(1 + √2)) / 15
+MEAN_WAY = 0.521405433164720 * SIZE_M  # between two uniform positions of a square: (2 + √2 + 5 ln(1 + √2)) / 15
 SLOWNESS = np.log(SPEEDS[1] / SPEEDS[0]) / (SPEEDS[1] - SPEEDS[0])  # E[1/v]
 FREE = Terrain((SIZE_M, SIZE_M))
 
@@ -22,7 +22,7 @@ def waypoint(terrain=FREE, count=4000, seed=1, speeds=SPEEDS, pauses=PAUSES):
 
 
 def state(movement, times):
-    """Places [k,n,2] and speeds [k,n] at times."""
+    """Positions [k,n,2] and speeds [k,n] at times."""
     near = look(movement, np.sort(np.concatenate([times, np.array(times) + 0.01])))
     return near[::2], np.hypot(*np.moveaxis(near[1::2] - near[::2], -1, 0)) / 0.01
 
@@ -48,9 +48,9 @@ def test_pauses_that_are_left_at_the_start():
     """Of those who pause at time 0, E[P²] / 2E[P] is left on average."""
     movement = waypoint(speeds=(200.0, 300.0))
     times = np.arange(0.0, 351.0, 2.0)
-    places = look(movement, times)
-    rests = (places[1] == places[0]).all(axis=1)
-    left = (places[1:, rests] == places[:-1, rests]).all(axis=2)
+    positions = look(movement, times)
+    rests = (positions[1] == positions[0]).all(axis=1)
+    left = (positions[1:, rests] == positions[:-1, rests]).all(axis=2)
     rest_s = 2.0 * np.argmin(np.concatenate([left, np.zeros((1, rests.sum()), bool)]), axis=0)
     low, high = PAUSES
     second = (low**2 + low * high + high**2) / 3
@@ -68,14 +68,14 @@ def long_run_spread():
 
 
 def test_density_is_that_of_the_long_run_from_the_start():
-    places, speeds = state(waypoint(), [0.0, 20_000.0])
+    positions, speeds = state(waypoint(), [0.0, 20_000.0])
     under_way = long_run_spread()
     assert under_way < 0.9 / 12  # denser in the middle than a uniform crowd
-    for xy, speed in zip(places, speeds, strict=True):
+    for xy, speed in zip(positions, speeds, strict=True):
         for axis in (0, 1):
             spread = (xy[:, axis] / SIZE_M - 0.5) ** 2
             assert within(spread[speed > 1e-6], under_way)
-            assert within(spread[speed <= 1e-6], 1 / 12)  # pauses are at uniform places
+            assert within(spread[speed <= 1e-6], 1 / 12)  # pauses are at uniform positions
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,14 @@ def test_density_is_that_of_the_long_run_from_the_start():
 )
 def test_no_decay_round_obstacles_and_through_mud(terrain):
     """Round a wall with one gap ways are up to 2½ times as long as the diagonal."""
-    places, speeds = state(waypoint(terrain, 400, 3, (0.1, 2.0), (0.0, 60.0)), [0.0, 100.0, 3000.0])
-    measures = [speeds, speeds > 1e-6, places[:, :, 0] > 55, (places[:, :, 1] > 50), (places[:, :, 1] - 50) ** 2]
+    positions, speeds = state(waypoint(terrain, 400, 3, (0.1, 2.0), (0.0, 60.0)), [0.0, 100.0, 3000.0])
+    measures = [
+        speeds,
+        speeds > 1e-6,
+        positions[:, :, 0] > 55,
+        (positions[:, :, 1] > 50),
+        (positions[:, :, 1] - 50) ** 2,
+    ]
     for measure in measures:
         begin, soon, late = np.asarray(measure, dtype=float)
         error = np.sqrt((begin.var() + late.var()) / len(begin))
@@ -107,9 +113,9 @@ def test_roads_begin_as_they_go_on():
     terrain = Terrain((300.0, 200.0), [Obstacle(shapely.box(110, 40, 190, 160))])
     network = RoadNetwork(terrain, grid_lines(terrain.size_m, (50.0, 50.0)))
     movement = Roads(terrain, 800, Streams(2).draw("mobility"), network, (1.0, 10.0), (0.0, 30.0))
-    places, speeds = state(movement, [0.0, 2000.0])
+    positions, speeds = state(movement, [0.0, 2000.0])
     moving = speeds[0] > 1e-6
     assert within(speeds[0][moving], 9 / np.log(10))
-    for measure in (speeds, speeds > 1e-6, places[:, :, 0] < 100):
+    for measure in (speeds, speeds > 1e-6, positions[:, :, 0] < 100):
         begin, late = np.asarray(measure, dtype=float)
         assert abs(begin.mean() - late.mean()) < 4 * np.sqrt((begin.var() + late.var()) / len(begin))

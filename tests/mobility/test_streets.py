@@ -100,11 +100,11 @@ def test_manhattan_starts_as_it_goes_on(terrain):
     for xy in look(model, [0.0, 1500.0]):
         for box in (shapely.box(0, 0, 401, 60), shapely.box(90, 0, 110, 301), shapely.box(320, 170, 401, 301)):
             inside = shapely.covers(box, shapely.box(low[:, 0], low[:, 1], high[:, 0], high[:, 1]))
-            inside_place = np.zeros(len(xy), dtype=bool)
+            inside_position = np.zeros(len(xy), dtype=bool)
             for i in np.flatnonzero(inside):
-                inside_place |= ((xy >= low[i]) & (xy <= high[i])).all(axis=1)
+                inside_position |= ((xy >= low[i]) & (xy <= high[i])).all(axis=1)
             expected = time[inside].sum()
-            assert abs(inside_place.mean() - expected) < 4 * np.sqrt(expected / len(xy)) + 1e-3
+            assert abs(inside_position.mean() - expected) < 4 * np.sqrt(expected / len(xy)) + 1e-3
 
 
 def test_manhattan_speeds_begin_as_they_go_on():
@@ -127,33 +127,33 @@ def test_of_streets_that_do_not_hang_together_the_longest_part_counts():
 
 def random_graph(rng, nodes=25, edges=45):
     graph = nx.Graph()
-    places = rng.uniform(0, (50, 40), (nodes, 2))
-    for i, (x, y) in enumerate(places):
+    positions = rng.uniform(0, (50, 40), (nodes, 2))
+    for i, (x, y) in enumerate(positions):
         graph.add_node(i, x=x, y=y)
     for a, b in rng.integers(0, nodes, (edges, 2)):
         if a != b:
-            graph.add_edge(a, b, length=np.hypot(*(places[a] - places[b])))
-    return graph, places
+            graph.add_edge(a, b, length=np.hypot(*(positions[a] - positions[b])))
+    return graph, positions
 
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_ways_by_road_are_as_short_as_networkx_finds_them(seed):
     rng = np.random.default_rng(seed)
-    graph, places = random_graph(rng)
+    graph, positions = random_graph(rng)
     network = RoadNetwork(Terrain((50.0, 40.0)), lines_of(graph))
     parts = list(nx.connected_components(graph))
     longest = max(parts, key=lambda part: graph.subgraph(part).size("length"))
     assert len(network.parts) == sum(len(part) > 1 for part in parts)
-    drawn = network.random_places(rng.random(12))
+    drawn = network.random_positions(rng.random(12))
     (starts, a), (goals, b) = network.nearest(drawn[:6]), network.nearest(drawn[6:])
     assert np.concatenate([starts, goals]) == pytest.approx(drawn)
     for i, route in enumerate(network.routes(starts, goals)):
         other = graph.subgraph(longest).copy()
-        for name, place, piece in (("start", starts[i], a[i]), ("goal", goals[i], b[i])):
+        for name, position, piece in (("start", starts[i], a[i]), ("goal", goals[i], b[i])):
             for end in network.nodes[network.pieces[piece]]:
-                node = int(np.argmin(np.hypot(*(places - end).T)))
-                other.add_edge(name, node, length=np.hypot(*(places[node] - place)))
+                node = int(np.argmin(np.hypot(*(positions - end).T)))
+                other.add_edge(name, node, length=np.hypot(*(positions[node] - position)))
         if a[i] == b[i]:
             other.add_edge("start", "goal", length=np.hypot(*(starts[i] - goals[i])))
         assert length(route) == pytest.approx(nx.shortest_path_length(other, "start", "goal", "length"))

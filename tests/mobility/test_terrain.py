@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_terrain import SIZE_M, polygon_lists
 
-from fedmule.mobility.models.movement import on_disc, places_near, random_places
+from fedmule.mobility.models.movement import on_disc, positions_near, random_positions
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.simulator.streams import Streams
 
 seeds = st.integers(0, 2**32 - 1)
 
 
-def factor_at(polygons, factors, places):
-    """The factor of the last surface that holds each place."""
-    found = np.ones(len(places))
+def factor_at(polygons, factors, positions):
+    """The factor of the last surface that holds each position."""
+    found = np.ones(len(positions))
     for polygon, factor in zip(polygons, factors, strict=True):
-        found[shapely.contains_xy(polygon, places[:, 0], places[:, 1])] = factor
+        found[shapely.contains_xy(polygon, positions[:, 0], positions[:, 1])] = factor
     return found
 
 
@@ -29,19 +29,19 @@ def test_time_on_surfaces_is_the_integral(polygons, seed):
     factors = rng.choice([0.25, 0.5, 0.8, 1.5, 3.0], len(polygons))
     surfaces = [Surface(p, f) for p, f in zip(polygons, factors, strict=True)]
     route = rng.uniform((0, 0), SIZE_M, (5, 2))
-    seconds, places = Terrain(SIZE_M, (), surfaces).timed_route(route, speed_mps=2.0)
+    seconds, positions = Terrain(SIZE_M, (), surfaces).timed_route(route, speed_mps=2.0)
     share = (np.arange(4000) + 0.5) / 4000
     total = 0.0
     for a, b in itertools.pairwise(route):
         fine = a + share[:, None] * (b - a)
         total += np.mean(1 / (2.0 * factor_at(polygons, factors, fine))) * np.hypot(*(b - a))
-        corner = np.flatnonzero((places == b).all(axis=1))[0]
+        corner = np.flatnonzero((positions == b).all(axis=1))[0]
         assert seconds[corner] == pytest.approx(total, abs=0.25)
     assert seconds[-1] == pytest.approx(total, rel=2e-3, abs=0.05)
     assert (np.diff(seconds) >= 0).all()
     # At every moment in between the speed is that of the ground.
-    middle = (places[1:] + places[:-1]) / 2
-    length, spent = np.hypot(*np.diff(places, axis=0).T), np.diff(seconds)
+    middle = (positions[1:] + positions[:-1]) / 2
+    length, spent = np.hypot(*np.diff(positions, axis=0).T), np.diff(seconds)
     long = length > 1e-6
     assert (length / np.where(long, spent, 1))[long] == pytest.approx(
         2.0 * factor_at(polygons, factors, middle)[long], rel=1e-6
@@ -58,17 +58,17 @@ def test_last_listed_surface_lies_on_top():
 
 
 def test_time_without_surfaces():
-    seconds, places = Terrain(SIZE_M).timed_route(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0], [3.0, 14.0]]), 2.5)
+    seconds, positions = Terrain(SIZE_M).timed_route(np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0], [3.0, 14.0]]), 2.5)
     assert seconds.tolist() == [0, 2, 2, 6]
-    assert len(places) == 4
+    assert len(positions) == 4
 
 
-@pytest.mark.parametrize("place", [[50.0, 10.0], [25.0, 10.0], [10.0, 10.0], [25.0, 40.0]])
-def test_standing_still_takes_no_time(place):
+@pytest.mark.parametrize("position", [[50.0, 10.0], [25.0, 10.0], [10.0, 10.0], [25.0, 40.0]])
+def test_standing_still_takes_no_time(position):
     terrain = Terrain(SIZE_M, (), [Surface(shapely.box(25, 0, 50, 40), 0.5)])
-    seconds, places = terrain.timed_route(np.array([place, place]), 1.0)
+    seconds, positions = terrain.timed_route(np.array([position, position]), 1.0)
     assert seconds[-1] == 0
-    assert (places == place).all()
+    assert (positions == position).all()
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
@@ -125,16 +125,18 @@ def test_loss_changes_round_a_court():
     assert Terrain(SIZE_M).loss_changes(eye, start, end).size == 0
 
 
-def test_random_places_are_uniform_over_open_ground():
+def test_random_positions_are_uniform_over_open_ground():
     walls = [shapely.box(5, 5, 20, 30), shapely.Polygon([(25, 5), (45, 10), (30, 35)])]
     terrain = Terrain(SIZE_M, [Obstacle(wall) for wall in walls])
     count = 20_000
-    places = random_places(terrain, Streams(3).draw("places"), np.arange(count), np.zeros(count, dtype=np.int64))
-    assert (terrain.area_of(places) == 0).all()
+    positions = random_positions(
+        terrain, Streams(3).draw("positions"), np.arange(count), np.zeros(count, dtype=np.int64)
+    )
+    assert (terrain.area_of(positions) == 0).all()
     open_ground = shapely.box(0, 0, *SIZE_M) - shapely.union_all(walls)
     cells = [shapely.box(x, y, x + 10, y + 8) for x in range(0, 50, 10) for y in range(0, 40, 8)]
     expected = np.array([cell.intersection(open_ground).area for cell in cells]) / open_ground.area * count
-    cell = (places[:, 0] // 10 * 5 + places[:, 1] // 8).astype(int)
+    cell = (positions[:, 0] // 10 * 5 + positions[:, 1] // 8).astype(int)
     seen = np.bincount(cell, minlength=25)
     used = expected > 5
     assert seen[~used].sum() <= 40
@@ -142,31 +144,31 @@ def test_random_places_are_uniform_over_open_ground():
     assert chi_square < 75  # 24 degrees of freedom: one in a million
 
 
-def test_random_places_only_in_the_largest_area():
+def test_random_positions_only_in_the_largest_area():
     terrain = Terrain(SIZE_M, [Obstacle(shapely.box(20, -1, 22, 41))])
-    places = random_places(terrain, Streams(1).draw("places"), np.arange(500), np.zeros(500, dtype=np.int64))
-    assert (places[:, 0] > 22).all()
+    positions = random_positions(terrain, Streams(1).draw("positions"), np.arange(500), np.zeros(500, dtype=np.int64))
+    assert (positions[:, 0] > 22).all()
 
 
-def test_random_places_depend_on_id_and_counter_alone():
+def test_random_positions_depend_on_id_and_counter_alone():
     terrain = Terrain(SIZE_M, [Obstacle(shapely.box(5, 5, 45, 35))])
-    draw = Streams(5).draw("places")
+    draw = Streams(5).draw("positions")
     ids, counters = np.arange(50), np.arange(50) % 7
-    together = random_places(terrain, draw, ids, counters)
-    turned = random_places(terrain, draw, ids[::-1].copy(), counters[::-1].copy())[::-1]
-    alone = np.concatenate([random_places(terrain, draw, ids[[i]], counters[[i]]) for i in range(50)])
+    together = random_positions(terrain, draw, ids, counters)
+    turned = random_positions(terrain, draw, ids[::-1].copy(), counters[::-1].copy())[::-1]
+    alone = np.concatenate([random_positions(terrain, draw, ids[[i]], counters[[i]]) for i in range(50)])
     assert np.array_equal(together, turned)
     assert np.array_equal(together, alone)
-    assert not np.array_equal(together, random_places(terrain, draw, ids, counters + 1))
+    assert not np.array_equal(together, random_positions(terrain, draw, ids, counters + 1))
 
 
-def test_places_near_fill_the_open_part_of_the_disc():
+def test_positions_near_fill_the_open_part_of_the_disc():
     terrain = Terrain(SIZE_M, [Obstacle(shapely.box(25, 0, 50, 40))])
     centre = np.broadcast_to([23.0, 20.0], (8000, 2))
     ids = np.arange(8000)
-    places = places_near(terrain, Streams(2).draw("near"), ids, 0 * ids, centre, 6.0)
-    assert (places[:, 0] < 25).all()
-    gap = places - centre
+    positions = positions_near(terrain, Streams(2).draw("near"), ids, 0 * ids, centre, 6.0)
+    assert (positions[:, 0] < 25).all()
+    gap = positions - centre
     assert np.hypot(*gap.T).max() <= 6
     disc = shapely.Point(0, 0).buffer(6, quad_segs=200)
     for x in (-4.0, -2.0, 0.0):
@@ -174,13 +176,13 @@ def test_places_near_fill_the_open_part_of_the_disc():
         assert (gap[:, 0] < x).mean() == pytest.approx(expected, abs=0.03)
 
 
-def test_places_near_where_nothing_is_open_settle_on_the_border():
+def test_positions_near_where_nothing_is_open_settle_on_the_border():
     wall = shapely.box(10, 10, 40, 30)
     terrain = Terrain(SIZE_M, [Obstacle(wall)])
-    places = places_near(
+    positions = positions_near(
         terrain, Streams(2).draw("near"), np.arange(20), np.zeros(20, dtype=np.int64), np.full((20, 2), 20.0), 3.0
     )
-    gap = shapely.distance(wall, shapely.points(places))
+    gap = shapely.distance(wall, shapely.points(positions))
     assert (gap > 0).all()
     assert (gap < 0.05).all()
 

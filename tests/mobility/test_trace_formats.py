@@ -15,7 +15,7 @@ import pytest
 
 from fedmule.mobility.projection import METRES_PER_DEGREE
 from fedmule.mobility.traces.formats import FORMATS, read_trace, writer
-from fedmule.mobility.traces.trace import Rows, Trace, TraceError, places_at
+from fedmule.mobility.traces.trace import Rows, Trace, TraceError, positions_at
 
 SAMPLES = Path(__file__).parents[3] / "shared" / "reference" / "formats"
 needs_samples = pytest.mark.skipif(not SAMPLES.exists(), reason="the reference data are not beside the repository")
@@ -57,12 +57,12 @@ def written(trace: Trace, path: Path, **options: float) -> Trace:
 
 
 def assert_same(ours: Trace, wanted: Trace, within_m: float = 1e-6, times: np.ndarray | None = None) -> None:
-    """The same nodes at the same places at any time."""
+    """The same nodes at the same positions at any time."""
     assert len(ours) == len(wanted)
     assert (ours.begin_s, ours.end_s) == pytest.approx((wanted.begin_s, wanted.end_s), abs=1e-6)
     times = np.linspace(wanted.begin_s, wanted.end_s, 241) if times is None else times
     order = [wanted.names.index(name) for name in ours.names] if set(ours.names) == set(wanted.names) else slice(None)
-    for a, b in zip(places_at(ours, times), places_at(wanted, times), strict=True):
+    for a, b in zip(positions_at(ours, times), positions_at(wanted, times), strict=True):
         np.testing.assert_allclose(a, b[order], rtol=0, atol=within_m)
 
 
@@ -135,7 +135,7 @@ def test_bonnmotion_files_agree_with_each_other() -> None:
 @needs_samples
 def test_the_ones_ns2_files_are_read() -> None:
     trace = read_trace(SAMPLES / "ns2_movement_from_the_one.txt")
-    x, y = places_at(trace, np.array([0.0, 10.0]))
+    x, y = positions_at(trace, np.array([0.0, 10.0]))
     assert x[0].tolist() == pytest.approx([365.43910, 317.25287], abs=1e-4)
     assert y[4].tolist() == pytest.approx([103.36875, 112.42495], abs=1e-4)
 
@@ -145,21 +145,21 @@ def test_sumos_vehicles_appear_when_it_says_so() -> None:
     trace = read_trace(SAMPLES / "sumo_fcd_head.xml")
     assert trace.unfinished
     assert trace.names == ["0", "1", "2", "3"]
-    x, y = places_at(trace, np.array([0.0, 1.0, 1.9, 2.0, 8.0]))
+    x, y = positions_at(trace, np.array([0.0, 1.0, 1.9, 2.0, 8.0]))
     assert x[0, :2].tolist() == [12.30, 25.73]
     assert np.isnan(x[1, :3]).all()
     assert (x[1, 3], y[1, 3]) == (598.40, 587.70)
     assert not np.isnan(x[:, 4]).any()  # the file breaks off: nobody is known to have gone
     ns2 = read_trace(SAMPLES / "ns2_setdest_from_sumo.tcl")
     later = np.array([3.0, 5.0])  # there vehicles set out at the time at which they have arrived here
-    np.testing.assert_allclose(places_at(ns2, later + 1)[0][:2], places_at(trace, later)[0][:2], atol=0.1)
+    np.testing.assert_allclose(positions_at(ns2, later + 1)[0][:2], positions_at(trace, later)[0][:2], atol=0.1)
 
 
 @needs_samples
 def test_the_ones_paths_are_separated_by_pauses() -> None:
     trace = read_trace(SAMPLES / "the_one_external_path_sample.path")
     assert (len(trace), trace.end_s) == (2, 4889.0)
-    x, y = places_at(trace, np.array([0.0, 578.0, 947.0, 4889.0]))
+    x, y = positions_at(trace, np.array([0.0, 578.0, 947.0, 4889.0]))
     assert x[0].tolist() == [297.908, 85.248, 345.141, 17.727]
     assert y[0, 1] == 293.449
 
@@ -170,14 +170,14 @@ def test_the_ones_paths_are_separated_by_pauses() -> None:
 def test_activity_says_when_nodes_are_there(tmp_path: Path) -> None:
     (tmp_path / "a.path").write_text("1 0 100 0 50 0 50\n0 0,0,0 50,50,0\n1 10,5,5\n")
     (tmp_path / "a.act").write_text("0 20 80\n1 10 100\n")
-    x, _ = places_at(read_trace(tmp_path / "a.path"), np.array([10.0, 20.0, 80.0, 81.0, 100.0]))
+    x, _ = positions_at(read_trace(tmp_path / "a.path"), np.array([10.0, 20.0, 80.0, 81.0, 100.0]))
     np.testing.assert_array_equal(x, [[math.nan, 20, 50, math.nan, math.nan], [5, 5, 5, 5, 5]])
     (tmp_path / "a.tcl").write_text(
         "$node_(0) set X_ 0\n$node_(0) set Y_ 0\n"
         '$ns_ at 0 "$node_(0) setdest 50 0 1"\n$ns_ at 10 "$node_(0) setdest 10 40 2"\n'
         '$ns_ at 5 "$g(0) start"; # SUMO-ID: a\n$ns_ at 25 "$g(0) stop"\n'
     )
-    x, y = places_at(read_trace(tmp_path / "a.tcl"), np.array([4.0, 5.0, 10.0, 20.0, 25.0, 26.0]))
+    x, y = positions_at(read_trace(tmp_path / "a.tcl"), np.array([4.0, 5.0, 10.0, 20.0, 25.0, 26.0]))
     np.testing.assert_array_equal(x, [[math.nan, 5, 10, 10, 10, math.nan]])
     np.testing.assert_array_equal(y, [[math.nan, 0, 0, 20, 30, math.nan]])
 
@@ -188,7 +188,7 @@ def test_a_vehicle_missing_from_a_step_is_gone_for_it(tmp_path: Path) -> None:
     steps = "".join(step.format(t, other if t in (1, 3) else "") for t in range(5))
     (tmp_path / "a.xml").write_text(f"<fcd-export>{steps}</fcd-export>")
     trace = read_trace(tmp_path / "a.xml")
-    x, _ = places_at(trace, np.array([0.0, 1.0, 1.5, 2.0, 3.0, 4.0]))
+    x, _ = positions_at(trace, np.array([0.0, 1.0, 1.5, 2.0, 3.0, 4.0]))
     np.testing.assert_array_equal(x[1], [math.nan, 3, math.nan, math.nan, 3, math.nan])
 
 
@@ -210,7 +210,7 @@ BAD = {
     "spaces.csv": ("node, t, x, y\n0, 0, 1, 1\n", "t is not among them (names must be in small letters, without sp"),
     "capitals.csv": ("Node,T,X,Y\n0,0,1,1\n", "names must be in small letters"),
     "twice.csv": ("node,t,x,y,x\n0,0,1,1,2\n", "line 1: must name the columns node, t, x and y; x is there twice"),
-    "gone.csv": ("node,t,x,y\n0,0,,\n1,5,,\n", "holds no place"),
+    "gone.csv": ("node,t,x,y\n0,0,,\n1,5,,\n", "holds no position"),
     "huge.csv": ("node,t,x,y\na,0,1,1\nb,0,1,-1e300\n", "y of node b must be within ±1e+09 m: -1e+300"),
     "milliseconds.csv": ("node,t,x,y\na,1e12,1,1\n", "t of node a must be within ±1e+11 s"),
     "late.csv": ("node,t,x,y\na,nan,1,1\n", "line 2: t must be a finite number"),
@@ -228,8 +228,8 @@ BAD = {
         "a longitude within ±180",
     ),
     "number.tcl": (NS2 + '$ns_ at 1 "$node_(0) setdest 1 two 3"\n', "line 3: y must be a number: two"),
-    "order.tcl": (NS2 + '$ns_ at 1 "$node_(0) jump 1 2 3"\n', "line 3: is neither a first place nor setdest"),
-    "placeless.tcl": ('$ns_ at 1 "$node_(7) setdest 1 2 3"\n', "line 1: the first place of node 7"),
+    "order.tcl": (NS2 + '$ns_ at 1 "$node_(0) jump 1 2 3"\n', "line 3: is neither a first position nor setdest"),
+    "placeless.tcl": ('$ns_ at 1 "$node_(7) setdest 1 2 3"\n', "line 1: the first position of node 7"),
     "groups.movements": ("0 1 1 5 2 2\n0 1 1 5 2\n", "line 2: must be groups of 3 numbers"),
     "back.movements": ("0 1 1 5 2 2 4 1 1\n", "line 1: time goes back"),
     "row.one": ("0 9 0 9 0 9\n0 a 1\n", "line 2: must be time id x y"),
@@ -288,7 +288,7 @@ GEO = '<!-- by SUMO\n<output>\n    <fcd-output value="f.xml"/>\n    <fcd-output.
 
 
 def fcd(folder: Path, told: str, heading: str = "", scale: float = 1.0, at: tuple[float, float] = (0.0, 0.0)) -> Path:
-    """One who goes east at 10 m/s and one who goes north at 5, from a place on, in metres times `scale`."""
+    """One who goes east at 10 m/s and one who goes north at 5, from a position on, in metres times `scale`."""
     steps = []
     for t in range(11):
         a, b = (at[0] + 10 * t * scale, at[1]), (at[0], at[1] + 5 * t * scale)
@@ -337,7 +337,8 @@ def test_large_floating_car_data_need_little_memory(tmp_path: Path) -> None:
     vehicle = 'angle="90.00" type="DEFAULT_VEHTYPE" speed="13.89" pos="5.10" lane="E0_0" slope="0.00"/>\n'
     step = "".join(f'        <vehicle id="veh{i}" x="{i}.25" y="{3 * i}.50" {vehicle}' for i in range(400))
     code = (
-        "import resource, sys; from fedmule.mobility.traces.formats import read_trace; trace = read_trace(sys.argv[1]); "
+        "import resource, sys; from fedmule.mobility.traces.formats import read_trace\n"
+        "trace = read_trace(sys.argv[1]); "
         "print(len(trace.t), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     path, peaks, sizes = tmp_path / "fcd.xml.gz", [], []

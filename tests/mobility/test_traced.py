@@ -1,4 +1,4 @@
-"""Clients follow a trace: at its places at its times, and nowhere while they are not in it."""
+"""Clients follow a trace: at its positions at its times, and nowhere while they are not in it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from fedmule.mobility.models.movement import NOWHERE_X_M, Waypoints
 from fedmule.mobility.models.recorded import Traced
-from fedmule.mobility.positions import Places
+from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.formats.tables import write_csv
-from fedmule.mobility.traces.trace import Rows, TraceError, places_at
-from fedmule.mobility.trajectory import Trajectories, first_within, place_at
+from fedmule.mobility.traces.trace import Rows, TraceError, positions_at
+from fedmule.mobility.trajectory import Trajectories, first_within, position_at
 
 TERRAIN = Terrain((100.0, 100.0), [], [])
 
@@ -45,7 +45,7 @@ def test_clients_are_where_the_trace_says_and_away_otherwise(tmp_path: Path) -> 
     movement = traced(comers_and_goers(), tmp_path, 2, shift_m=(1.0, 2.0))
     trajectories = Trajectories(movement)
     for t in np.arange(0.5, 80.0):
-        x, y = (column[:, 0] for column in places_at(comers_and_goers().trace(), np.array([100 + min(t, 50.0)])))
+        x, y = (column[:, 0] for column in positions_at(comers_and_goers().trace(), np.array([100 + min(t, 50.0)])))
         if t > 50:
             x[1] = np.nan
         xy = trajectories.positions(t)
@@ -70,11 +70,11 @@ def test_many_waypoints_are_given_out_bit_by_bit(tmp_path_factory: pytest.TempPa
 def test_a_jump_away_is_not_a_way_past_others(tmp_path: Path) -> None:
     trajectories = Trajectories(traced(comers_and_goers(), tmp_path, 2))
     trajectories.positions(6.0)
-    times, places = trajectories.path(1, 30.0)
-    assert place_at(times, places, np.array([20.0]), "left").tolist() == [[30.0, 20.0]]
-    assert place_at(times, places, np.array([20.0]))[0, 0] <= NOWHERE_X_M
+    times, positions = trajectories.path(1, 30.0)
+    assert position_at(times, positions, np.array([20.0]), "left").tolist() == [[30.0, 20.0]]
+    assert position_at(times, positions, np.array([20.0]))[0, 0] <= NOWHERE_X_M
     standing = np.array([0.0]), np.array([[5.0, 20.0]])  # west of where it vanishes
-    assert first_within(*standing, times, places, 4.0, 6.0, 30.0) is None
+    assert first_within(*standing, times, positions, 4.0, 6.0, 30.0) is None
 
 
 def test_a_trace_that_does_not_fit_is_told(tmp_path: Path) -> None:
@@ -86,13 +86,13 @@ def test_a_trace_that_does_not_fit_is_told(tmp_path: Path) -> None:
 
 def test_who_has_just_come_is_known_at_once_and_at_home_where_it_came(tmp_path: Path) -> None:
     movement = traced(comers_and_goers(), tmp_path, 2)
-    places = Places(Trajectories(movement), draw, report_period_s=1000.0, report_error_m=0.0)
-    places.advance(7.0)  # one came at 5 s; the last reports are of 0 s
-    assert places.known(np.array([0, 1])).tolist() == [[10.0, 10.0], [22.0, 20.0]]
-    assert movement.first_places().tolist() == [[10.0, 10.0], [20.0, 20.0]]
+    positions = Positions(Trajectories(movement), draw, report_period_s=1000.0, report_error_m=0.0)
+    positions.advance(7.0)  # one came at 5 s; the last reports are of 0 s
+    assert positions.known(np.array([0, 1])).tolist() == [[10.0, 10.0], [22.0, 20.0]]
+    assert movement.first_positions().tolist() == [[10.0, 10.0], [20.0, 20.0]]
 
 
-def test_the_record_has_no_places_while_one_is_away(tmp_path: Path) -> None:
+def test_the_record_has_no_positions_while_one_is_away(tmp_path: Path) -> None:
     trajectories = Trajectories(traced(comers_and_goers(), tmp_path, 2))
     told: list[Waypoints] = []
     trajectories.record(told.append)

@@ -4,7 +4,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmule.mobility.trajectory import first_within, place_at, within_shares
+from fedmule.mobility.trajectory import first_within, position_at, within_shares
 
 moments = st.floats(0, 100, allow_nan=False).map(lambda v: round(v, 2))
 coordinates = st.integers(-20, 20).map(float) | st.floats(-20, 20, allow_nan=False).map(lambda v: round(v, 2))
@@ -13,8 +13,8 @@ coordinates = st.integers(-20, 20).map(float) | st.floats(-20, 20, allow_nan=Fal
 @st.composite
 def paths(draw):
     times = sorted(draw(st.lists(moments, min_size=1, max_size=6, unique=True)))
-    places = draw(st.lists(st.tuples(coordinates, coordinates), min_size=len(times), max_size=len(times)))
-    return np.array(times), np.array(places)
+    positions = draw(st.lists(st.tuples(coordinates, coordinates), min_size=len(times), max_size=len(times)))
+    return np.array(times), np.array(positions)
 
 
 def where(path, t):
@@ -23,16 +23,16 @@ def where(path, t):
 
 @settings(deadline=None, max_examples=150, derandomize=True)
 @given(paths(), st.lists(st.floats(-5, 110, allow_nan=False), min_size=1, max_size=20))
-def test_place_at_interpolates(path, t):
+def test_position_at_interpolates(path, t):
     t = np.array(t)
-    assert place_at(*path, t) == pytest.approx(where(path, t), abs=1e-9)
+    assert position_at(*path, t) == pytest.approx(where(path, t), abs=1e-9)
 
 
-def test_place_at_a_jump_and_at_rest():
-    times, places = np.array([0.0, 5.0, 5.0, 10.0]), np.array([[0.0, 0], [10, 0], [50, 0], [60, 0]])
-    assert place_at(times, places, np.array([4.0, 5.0, 6.0, 99.0]))[:, 0].tolist() == [8, 50, 52, 60]
-    times, places = np.array([0.0, np.inf]), np.array([[3.0, 4.0], [3.0, 4.0]])
-    assert place_at(times, places, np.array([0.0, 7.0, 1e9])).tolist() == [[3, 4]] * 3
+def test_position_at_a_jump_and_at_rest():
+    times, positions = np.array([0.0, 5.0, 5.0, 10.0]), np.array([[0.0, 0], [10, 0], [50, 0], [60, 0]])
+    assert position_at(times, positions, np.array([4.0, 5.0, 6.0, 99.0]))[:, 0].tolist() == [8, 50, 52, 60]
+    times, positions = np.array([0.0, np.inf]), np.array([[3.0, 4.0], [3.0, 4.0]])
+    assert position_at(times, positions, np.array([0.0, 7.0, 1e9])).tolist() == [[3, 4]] * 3
 
 
 @settings(deadline=None, max_examples=300, derandomize=True)
@@ -78,7 +78,7 @@ REST = straight((0, (0, 0)))
         (straight((0, (3, 4))), 5, 2, 9, 2),  # both at rest, touching
         (straight((0, (3, 4))), 4.9, 2, 9, None),  # both at rest, apart
         (straight((0, (9, 0)), (3, (9, 0)), (3, (9, 0)), (6, (3, 0))), 5, 0, 9, 5),  # waits, then comes
-        (straight((5, (-10, 0)), (25, (10, 0))), 4, 0, 30, 11),  # stands at its first place until it leaves
+        (straight((5, (-10, 0)), (25, (10, 0))), 4, 0, 30, 11),  # stands at its first position until it leaves
         (straight((0, (-10, 0)), (4, (-6, 0))), 4, 0, 30, None),  # stops before
         (straight((0, (-10, 0)), (6, (-4, 0))), 4, 0, 30, 6),  # stops as it touches
     ],

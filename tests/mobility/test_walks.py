@@ -11,7 +11,7 @@ from test_movement import trace
 
 from fedmule.mobility.models.bouncing import Bounds
 from fedmule.mobility.models.gauss_markov import GaussMarkov
-from fedmule.mobility.models.movement import random_places
+from fedmule.mobility.models.movement import random_positions
 from fedmule.mobility.models.random_walk import RandomWalk
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.simulator.streams import Streams
@@ -37,7 +37,7 @@ def test_in_an_empty_rectangle_a_bounced_way_is_the_straight_one_folded():
 def test_bounced_ways_keep_their_length_and_out_of_walls(polygons, seed, far_m):
     terrain = terrain_of(polygons)
     rng = np.random.default_rng(seed)
-    start = random_places(terrain, Streams(seed).draw("mobility"), np.arange(8), np.zeros(8, dtype=np.int64))
+    start = random_positions(terrain, Streams(seed).draw("mobility"), np.arange(8), np.zeros(8, dtype=np.int64))
     for _ in range(3):  # from wherever the last one ended
         move = rng.normal(0, far_m, (8, 2))
         went = Bounds(terrain).go(start, move, np.ones(8))
@@ -54,20 +54,20 @@ def test_bounced_ways_keep_their_length_and_out_of_walls(polygons, seed, far_m):
 def test_whoever_is_caught_in_a_narrow_corner_stays_there_and_time_goes_on():
     needle = Terrain((100.0, 100.0), [Obstacle(shapely.Polygon([(0, 0), (100, 50), (100, 0)])),
                                       Obstacle(shapely.Polygon([(0, 0), (100, 50.5), (0, 60)]))])  # fmt: skip
-    place = np.array([[90.0, 45.2]])
-    assert (needle.area_of(place) >= 0).all()
+    position = np.array([[90.0, 45.2]])
+    assert (needle.area_of(position) >= 0).all()
     bounds = Bounds(Terrain((100.0, 100.0), needle.obstacles))
-    went = bounds.go(needle.nearest_open(place[0])[None], np.array([[-400.0, -201.0]]), np.ones(1))
+    went = bounds.go(needle.nearest_open(position[0])[None], np.array([[-400.0, -201.0]]), np.ones(1))
     assert went.ways.duration == pytest.approx(np.hypot(400, 201))
     route = went.ways.xy
     assert max(shapely.LineString(route).intersection(o.polygon).length for o in needle.obstacles) < 1e-9
 
 
-def uniform_shares(places, boxes, terrain):
-    """For each box the share of places in it, and the share of the open ground that it has."""
+def uniform_shares(positions, boxes, terrain):
+    """For each box the share of positions in it, and the share of the open ground that it has."""
     ground = terrain.areas[0].area
     for box in boxes:
-        share = np.mean(shapely.intersects_xy(box, places[:, 0], places[:, 1]))
+        share = np.mean(shapely.intersects_xy(box, positions[:, 0], positions[:, 1]))
         yield share, terrain.areas[0].intersection(box).area / ground
 
 
@@ -82,14 +82,14 @@ def uniform_shares(places, boxes, terrain):
 )
 def test_a_uniform_crowd_stays_uniform_among_walls(model):
     boxes = [shapely.box(0, 0, 30, 30), shapely.box(70, 20, 100, 60), shapely.box(40, 60, 60, 65), WALLS[0].buffer(3)]
-    places = look(model(4000), [0.0, 400.0])
-    for at in places:
+    positions = look(model(4000), [0.0, 400.0])
+    for at in positions:
         for share, expected in uniform_shares(at, boxes, WALLED):
             assert abs(share - expected) < 4 * np.sqrt(expected / 4000)
 
 
 def steps_of(movement, step_s, steps):
-    """Places [steps+1,n,2] at the ends of steps of somebody who begins one at time 0."""
+    """Positions [steps+1,n,2] at the ends of steps of somebody who begins one at time 0."""
     return look(movement, step_s * np.arange(steps + 1))
 
 

@@ -28,7 +28,7 @@ FREE = Terrain((100.0, 100.0))
 
 
 class Line(Movement):
-    """One client that starts at a place and walks on at a constant velocity."""
+    """One client that starts at a position and walks on at a constant velocity."""
 
     still = False
 
@@ -42,9 +42,9 @@ class Line(Movement):
         return Waypoints(client, t + self._leg_s, xy + self._velocity * self._leg_s)
 
 
-def stretches(radio, terrain, trajectories, place, client, start_s, until):
+def stretches(radio, terrain, trajectories, position, client, start_s, until):
     found = []
-    for stretch in link_over_time(radio, terrain, trajectories, np.array(place, float), client, start_s):
+    for stretch in link_over_time(radio, terrain, trajectories, np.array(position, float), client, start_s):
         found.append(stretch)
         if stretch.end_s > until:
             return found
@@ -67,10 +67,10 @@ def test_link_against_dense_sampling(radio, model, seed, start_s):
         return Trajectories(model(WALLED, 5, Streams(seed).draw("mobility"), speed_mps=(0.5, 4.0), pause_s=(0.0, 9.0)))
 
     rng = np.random.default_rng(seed)
-    place, client = rng.uniform(0, 100, 2), int(rng.integers(5))
+    position, client = rng.uniform(0, 100, 2), int(rng.integers(5))
     trajectories, other = world(), world()
     trajectories.positions(start_s)
-    found = stretches(radio, WALLED, trajectories, place, client, start_s, start_s + 130)
+    found = stretches(radio, WALLED, trajectories, position, client, start_s, start_s + 130)
     ends = np.array([stretch.end_s for stretch in found])
     assert (np.diff(ends) >= 0).all()
     assert ends[0] >= start_s
@@ -78,14 +78,14 @@ def test_link_against_dense_sampling(radio, model, seed, start_s):
         if np.abs(ends - t).min() < 1e-6:
             continue
         xy = other.positions(t)[client]
-        expected = rates_bps(radio, np.array([np.hypot(*(xy - place))]), np.array([loss_by_hand(place, xy)]))[0]
+        expected = rates_bps(radio, np.array([np.hypot(*(xy - position))]), np.array([loss_by_hand(position, xy)]))[0]
         assert found[np.searchsorted(ends, t)].rate_bps == expected
 
 
 @pytest.mark.parametrize("leg_s", [1000.0, 7.0, 0.9])
 @pytest.mark.parametrize("start_s", [0.0, 2.5])
 def test_range_is_crossed_at_the_exact_moment(leg_s, start_s):
-    """Past the place at 2 m/s, 6 m to its side; the disc of 10 m is entered at x = -8 and left at x = 8."""
+    """Past the position at 2 m/s, 6 m to its side; the disc of 10 m is entered at x = -8 and left at x = 8."""
     trajectories = Trajectories(Line((-30, 6), (2, 0), leg_s))
     trajectories.positions(start_s)
     found = stretches(Disc(10.0), FREE, trajectories, (0, 0), 0, start_s, 100.0)
@@ -124,7 +124,7 @@ def test_still_clients_have_one_endless_stretch():
 
 
 def test_a_client_on_the_spot():
-    """No division by zero where the client stands exactly at the place."""
+    """No division by zero where the client stands exactly at the position."""
     trajectories = Trajectories(Line((5, 5), (0, 0)))
     for stretch in islice(link_over_time(WifiDirect(), WALLED, trajectories, np.array([5.0, 5.0]), 0, 0.0), 3):
         assert stretch.rate_bps == WifiDirect().ladder(0.0).rates_bps[0]

@@ -8,7 +8,7 @@ import shapely
 from numpy.typing import NDArray
 
 from fedmule.mobility.terrain import Obstacle, Terrain
-from fedmule.mobility.trajectory import Way, place_at
+from fedmule.mobility.trajectory import Way, position_at
 from fedmule.radio.link import HAIR_S, Radio, first_linked, link_between, linked, rates_bps
 from fedmule.radio.propagation import Shadowing
 from fedmule.radio.radios.disc import Disc
@@ -31,8 +31,8 @@ def random_way(draw: np.random.Generator) -> Way:
 
 
 def sampled(radio: Radio, terrain: Terrain, a: Way, b: Way, t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rates at times t, place by place."""
-    p, q = place_at(a.times, a.places, t), place_at(b.times, b.places, t)
+    """Rates at times t, position by position."""
+    p, q = position_at(a.times, a.positions, t), position_at(b.times, b.positions, t)
     return rates_bps(radio, np.hypot(*(q - p).T), terrain.radio_loss_db(p, q) + radio.shadow_db(p, q))
 
 
@@ -69,8 +69,11 @@ def test_links_between_two_who_move_against_samples(radio: Radio, terrain: Terra
         met += 1
         assert not len(heard) or first <= t[heard[0]] + HAIR_S
         assert not len(heard[t[heard] < first - HAIR_S])
-        places = place_at(a.times, a.places, np.array([first])), place_at(b.times, b.places, np.array([first]))
-        assert linked(radio, terrain, places[0], places[1])[0]  # they can stop there and talk
+        positions = (
+            position_at(a.times, a.positions, np.array([first])),
+            position_at(b.times, b.positions, np.array([first])),
+        )
+        assert linked(radio, terrain, positions[0], positions[1])[0]  # they can stop there and talk
     assert met >= 5
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedmule.mobility.models.movement import Draw, Movement
 from fedmule.mobility.models.static import Static
 from fedmule.mobility.models.waypoint import Waypoint
-from fedmule.mobility.positions import Places
+from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
@@ -27,77 +27,77 @@ policies = pytest.mark.parametrize("policy", [NearestUnvisited, OldestFirst, Tou
 NO_DRAWS = np.random.default_rng(0)
 
 
-def make_graph(model: type[Movement] = Static, count: int = COUNT) -> tuple[ContactGraph, Places]:
+def make_graph(model: type[Movement] = Static, count: int = COUNT) -> tuple[ContactGraph, Positions]:
     draw: Draw = Streams(3).draw("mobility")
-    places = Places(Trajectories(model(TERRAIN, count, draw)), Streams(3).draw("reports"), 10.0, 2.0)  # type: ignore[call-arg]
-    return ContactGraph(places, Disc(50.0), TERRAIN, np.ones(count, dtype=bool)), places
+    positions = Positions(Trajectories(model(TERRAIN, count, draw)), Streams(3).draw("reports"), 10.0, 2.0)  # type: ignore[call-arg]
+    return ContactGraph(positions, Disc(50.0), TERRAIN, np.ones(count, dtype=bool)), positions
 
 
-def follow(policy: Policy, visits: int, places: Places, here: Here | None = None) -> list[int]:
+def follow(policy: Policy, visits: int, positions: Positions, here: Here | None = None) -> list[int]:
     """Whom a vehicle visits that is at once where it wants to be."""
     here, clients = here or Here(None, np.array([250.0, 200.0])), []
     for _ in range(visits):
         client = policy.next(here, NO_DRAWS)
         clients.append(client)
-        here = Here(client, places.known(np.array([client]))[0])
+        here = Here(client, positions.known(np.array([client]))[0])
     return clients
 
 
 @policies
 @pytest.mark.parametrize("model", [Static, Waypoint])
 def test_a_pass_comes_to_everyone_once(policy: type[Policy], model: type[Movement]) -> None:
-    graph, places = make_graph(model)
+    graph, positions = make_graph(model)
     walk, here = policy(graph), Here(None, np.array([250.0, 200.0]))
     for visit in range(3 * COUNT):
-        places.advance(30.0 * visit)
+        positions.advance(30.0 * visit)
         if visit % COUNT == 0:
             seen: set[int] = set()
         client = walk.next(here, NO_DRAWS)
         assert client != here.client
         seen.add(client)
-        here = Here(client, places.known(np.array([client]))[0])
+        here = Here(client, positions.known(np.array([client]))[0])
         if visit % COUNT == COUNT - 1:
             assert len(seen) == COUNT
 
 
 def test_nearest_unvisited_goes_to_the_nearest() -> None:
-    graph, places = make_graph()
-    known = places.known(np.arange(COUNT))
+    graph, positions = make_graph()
+    known = positions.known(np.arange(COUNT))
     at, left, expected = np.array([250.0, 200.0]), set(range(COUNT)), []
     for _ in range(COUNT):
         expected.append(min(left, key=lambda i: float(np.hypot(*(known[i] - at)))))
         left.remove(expected[-1])
         at = known[expected[-1]]
-    assert follow(NearestUnvisited(graph), COUNT, places) == expected
+    assert follow(NearestUnvisited(graph), COUNT, positions) == expected
 
 
 def test_oldest_first_repeats_its_first_pass_and_lets_newcomers_go_first() -> None:
-    graph, places = make_graph()
+    graph, positions = make_graph()
     everyone = graph.members.copy()
     graph.admit(everyone & (np.arange(COUNT) != 5))
     walk = OldestFirst(graph)
-    first = follow(walk, COUNT - 1, places)
+    first = follow(walk, COUNT - 1, positions)
     assert 5 not in first
     graph.admit(everyone)
-    here = Here(first[-1], places.known(np.array(first[-1:]))[0])
-    assert follow(walk, COUNT, places, here) == [5, *first]
+    here = Here(first[-1], positions.known(np.array(first[-1:]))[0])
+    assert follow(walk, COUNT, positions, here) == [5, *first]
 
 
 @policies
 def test_those_who_go_are_passed_over_and_one_alone_is_visited_again(policy: type[Policy]) -> None:
-    graph, places = make_graph()
+    graph, positions = make_graph()
     walk = policy(graph)
-    begun = follow(walk, 4, places)
+    begun = follow(walk, 4, positions)
     gone = np.ones(COUNT, dtype=bool)
     rest = [c for c in range(COUNT) if c not in begun]
     gone[rest[:6]] = False
     graph.admit(gone)
-    here = Here(begun[-1], places.known(np.array(begun[-1:]))[0])
-    after = follow(walk, 30, places, here)
+    here = Here(begun[-1], positions.known(np.array(begun[-1:]))[0])
+    after = follow(walk, 30, positions, here)
     assert not set(after) & set(rest[:6])
     assert set(after) == set(np.flatnonzero(gone).tolist())
     graph.admit(np.arange(COUNT) == 7)
-    assert set(follow(walk, 5, places)) == {7}
+    assert set(follow(walk, 5, positions)) == {7}
 
 
 @policies
@@ -112,14 +112,14 @@ def test_a_client_chased_in_vain_goes_to_the_back(policy: type[Policy]) -> None:
 # --- tours ---------------------------------------------------------------------------------------------------
 
 
-def random_places(count: int, seed: int) -> NDArray[np.float64]:
+def random_positions(count: int, seed: int) -> NDArray[np.float64]:
     return np.random.default_rng(seed).uniform(0, 100, (count, 2))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 7])
 def test_short_tours_are_the_shortest(count: int) -> None:
     for seed in range(4):
-        xy = random_places(count, seed)
+        xy = random_positions(count, seed)
         lengths = [
             sum(np.hypot(*(xy[a] - xy[b])) for a, b in zip(order, (*order[1:], order[0]), strict=True))
             for order in permutations(range(count))
@@ -136,18 +136,18 @@ def test_longer_tours_are_nearly_so() -> None:
     order = short_tour(circle)
     assert sorted(order.tolist()) == list(range(60))
     assert tour_length(circle[order]) == pytest.approx(tour_length(circle[np.argsort(angle)]))  # the shortest
-    xy = random_places(300, 5)
-    best = 0.7124 * np.sqrt(300 * 100 * 100) * (1 + 0.33 / 300)  # about, for random places
+    xy = random_positions(300, 5)
+    best = 0.7124 * np.sqrt(300 * 100 * 100) * (1 + 0.33 / 300)  # about, for random positions
     assert tour_length(xy[short_tour(xy)]) < 1.15 * best
-    same_place = np.zeros((20, 2))
-    assert sorted(short_tour(same_place).tolist()) == list(range(20))
+    same_position = np.zeros((20, 2))
+    assert sorted(short_tour(same_position).tolist()) == list(range(20))
 
 
 def test_a_tour_goes_round_from_the_nearest_and_stays_the_same_while_clients_stand_still() -> None:
-    graph, places = make_graph()
+    graph, positions = make_graph()
     walk = Tour(graph)
-    clients = follow(walk, 3 * COUNT, places)
-    known = places.known(np.arange(COUNT))
+    clients = follow(walk, 3 * COUNT, positions)
+    known = positions.known(np.arange(COUNT))
     assert clients[0] == int(np.argmin(np.hypot(*(known - [250.0, 200.0]).T)))
     assert clients[COUNT:] == clients[:-COUNT]
     assert tour_length(known[clients[:COUNT]]) == pytest.approx(tour_length(known[short_tour(known)]))

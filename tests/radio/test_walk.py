@@ -5,7 +5,7 @@ import shapely
 
 from fedmule.mobility.models.static import Static
 from fedmule.mobility.models.waypoint import Waypoint
-from fedmule.mobility.positions import Places
+from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
@@ -24,17 +24,17 @@ rules = pytest.mark.parametrize("rule", ["degree", "metropolis", "lazy"])
 
 def make_graph(radio, model=Static, seed=1, error_m=2.0, absent=(3, 17), count=COUNT):
     trajectories = Trajectories(model(TERRAIN, count, Streams(seed).draw("mobility")))
-    places = Places(trajectories, Streams(seed).draw("reports"), 10.0, error_m)
+    positions = Positions(trajectories, Streams(seed).draw("reports"), 10.0, error_m)
     members = np.ones(count, dtype=bool)
     members[list(absent)] = False
-    return ContactGraph(places, radio, TERRAIN, members), places
+    return ContactGraph(positions, radio, TERRAIN, members), positions
 
 
-def expected_graph(radio, places, members):
+def expected_graph(radio, positions, members):
     """Everybody against everybody, by the formulas."""
     graph = nx.Graph()
     graph.add_nodes_from(int(i) for i in np.flatnonzero(members))
-    known = places.known(np.arange(len(members)))
+    known = positions.known(np.arange(len(members)))
     for i in graph.nodes:
         for j in graph.nodes:
             loss = sum(
@@ -65,10 +65,10 @@ def expected_matrix(graph, rule, jump, n):
 @radios
 @pytest.mark.parametrize("model", [Static, Waypoint])
 def test_edges_against_brute_force(radio, model):
-    graph, places = make_graph(radio, model)
+    graph, positions = make_graph(radio, model)
     for t in (0.0, 25.0, 140.0):
-        places.advance(t)
-        expected = expected_graph(radio, places, graph.members)
+        positions.advance(t)
+        expected = expected_graph(radio, positions, graph.members)
         edges = graph.edges()
         assert [tuple(edge) for edge in edges.tolist()] == sorted(tuple(sorted(edge)) for edge in expected.edges)
         for i in graph.reachable:
@@ -80,8 +80,8 @@ def test_edges_against_brute_force(radio, model):
 def test_a_wall_takes_edges_away():
     behind, _ = make_graph(Disc(22.0), error_m=0.0)
     edges = {tuple(edge) for edge in behind.edges().tolist()}
-    places = make_graph(Disc(22.0), error_m=0.0)[1]
-    free = ContactGraph(places, Disc(22.0), Terrain((100.0, 100.0)), behind.members)
+    positions = make_graph(Disc(22.0), error_m=0.0)[1]
+    free = ContactGraph(positions, Disc(22.0), Terrain((100.0, 100.0)), behind.members)
     assert edges < {tuple(edge) for edge in free.edges().tolist()}
 
 
@@ -89,9 +89,9 @@ def test_a_wall_takes_edges_away():
 @rules
 @pytest.mark.parametrize("jump", [0.0, 0.15, 1.0])
 def test_rows_against_networkx(radio, rule, jump):
-    graph, places = make_graph(radio)
+    graph, positions = make_graph(radio)
     walk = Walk(graph, rule, jump)
-    expected = expected_matrix(expected_graph(radio, places, graph.members), rule, jump, COUNT)
+    expected = expected_matrix(expected_graph(radio, positions, graph.members), rule, jump, COUNT)
     matrix = walk.matrix().toarray()
     assert matrix == pytest.approx(expected, abs=1e-12)
     for i in graph.reachable:
@@ -106,11 +106,11 @@ def test_rows_against_networkx(radio, rule, jump):
 @radios
 @rules
 def test_rows_follow_the_clients(radio, rule):
-    graph, places = make_graph(radio, Waypoint)
+    graph, positions = make_graph(radio, Waypoint)
     walk = Walk(graph, rule, 0.1)
     before = walk.row(5).dense(COUNT)
-    places.advance(200.0)
-    expected = expected_matrix(expected_graph(radio, places, graph.members), rule, 0.1, COUNT)
+    positions.advance(200.0)
+    expected = expected_matrix(expected_graph(radio, positions, graph.members), rule, 0.1, COUNT)
     assert walk.row(5).dense(COUNT) == pytest.approx(expected[5], abs=1e-12)
     assert walk.matrix().toarray() == pytest.approx(expected, abs=1e-12)
     assert not np.allclose(before, expected[5])

@@ -75,18 +75,17 @@ def test_where_there_is_plenty_of_data_nothing_is_lost(result: Result) -> None:
     assert abs(result("paper/mnist_mlr") - result("paper/mnist_mlr", LOCAL)) <= 0.5
 
 
-def test_neighbourhood_tokens_win_where_data_follow_places(result: Result) -> None:
-    ours = result("collaboration/places_rotated")
+def test_neighbourhood_tokens_win_where_data_follow_sites(result: Result) -> None:
+    ours = result("collaboration/sites_rotated")
     ifca = ("learning.algorithm=ifca", "learning.fine_tune=true")
-    assert ours >= result("collaboration/places_rotated", *TUNED) + 10
-    assert ours >= result("collaboration/places_rotated", *ifca) + 2
+    assert ours >= result("collaboration/sites_rotated", *TUNED) + 10
+    assert ours >= result("collaboration/sites_rotated", *ifca) + 2
     assert (
-        result("collaboration/places_rotated", of="bytes")
-        < result("collaboration/places_rotated", *ifca, of="bytes") / 3
+        result("collaboration/sites_rotated", of="bytes") < result("collaboration/sites_rotated", *ifca, of="bytes") / 3
     )
 
 
 def test_neighbourhood_tokens_lose_nothing_where_data_do_not(result: Result) -> None:
     nowhere = ("learning.shift=none", 'learning.partition={ kind = "dirichlet", alpha = 0.3 }')
-    ours = result("collaboration/places_rotated", *nowhere)
-    assert ours >= result("collaboration/places_rotated", *nowhere, "learning.token=global") - 1
+    ours = result("collaboration/sites_rotated", *nowhere)
+    assert ours >= result("collaboration/sites_rotated", *nowhere, "learning.token=global") - 1

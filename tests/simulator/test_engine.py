@@ -14,7 +14,7 @@ from runs import run, same
 
 from fedmule.analysis import Run
 from fedmule.learning.algorithms.base import Algorithm
-from fedmule.mobility.trajectory import place_at
+from fedmule.mobility.trajectory import position_at
 from fedmule.simulator.build import choose_device
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import ScenarioError, UserError
@@ -25,9 +25,9 @@ from fedmule.simulator.streams import Streams
 Small = Callable[..., Scenario]
 
 
-def client_places(run: Run, client: int, times: Any) -> Any:
+def client_positions(run: Run, client: int, times: Any) -> Any:
     track = run.track[(run.track["node"] == "client") & (run.track["id"] == client)]
-    return place_at(track["sim_time_s"].to_numpy(), track[["x_m", "y_m"]].to_numpy(), np.asarray(times))
+    return position_at(track["sim_time_s"].to_numpy(), track[["x_m", "y_m"]].to_numpy(), np.asarray(times))
 
 
 # --- same seed, same bits ------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def test_another_radio_leaves_data_movement_and_start_alone(small: Small, tmp_pa
     times = np.linspace(0.0, end, 200)
     assert not runs[0].contacts["sim_time_s"].equals(runs[1].contacts["sim_time_s"])
     for client in range(8):
-        assert np.allclose(*(client_places(r, client, times) for r in runs), atol=1e-9)
+        assert np.allclose(*(client_positions(r, client, times) for r in runs), atol=1e-9)
 
 
 def test_streams_are_independent_and_uniform() -> None:
@@ -86,14 +86,14 @@ def test_arrives_within_approach_and_stands_still_in_the_contact(small: Small, t
     arrived = contacts["sim_time_s"] - contacts["contact_s"]
     where = contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy()
     vehicle = result.track[result.track["node"] == "vehicle"]
-    times, places = vehicle["sim_time_s"].to_numpy(), vehicle[["x_m", "y_m"]].to_numpy()
+    times, positions = vehicle["sim_time_s"].to_numpy(), vehicle[["x_m", "y_m"]].to_numpy()
     for share in (0.0, 0.5, 1.0):
-        during = place_at(times, places, (arrived + share * contacts["contact_s"]).to_numpy())
+        during = position_at(times, positions, (arrived + share * contacts["contact_s"]).to_numpy())
         assert np.allclose(during, where, atol=1e-6)
     for row in range(len(contacts)):
-        client = client_places(result, int(contacts["client"].iloc[row]), [arrived.iloc[row]])[0]
+        client = client_positions(result, int(contacts["client"].iloc[row]), [arrived.iloc[row]])[0]
         assert np.hypot(*(client - where[row])) <= 3.0 + 1e-6
-    legs = np.hypot(*np.diff(places, axis=0).T)
+    legs = np.hypot(*np.diff(positions, axis=0).T)
     assert (legs <= 10.0 * np.diff(times) + 1e-6).all()  # never faster than speed_mps
 
 
@@ -297,10 +297,10 @@ def test_clients_behind_walls(small: Small) -> None:
     terrain = {"obstacles": [{"polygon": WALL, "holes": [COURT]}]}
     vehicle = {"start": [10.0, 10.0]}
     inside, outside = [[150.0, 100.0]] * 3, [[250.0, 20.0]]
-    enclosed = {"count": 3, "mobility": {"kind": "static", "places": inside}}
+    enclosed = {"count": 3, "mobility": {"kind": "static", "positions": inside}}
     with pytest.raises(ScenarioError, match="cannot be reached"):
         Simulation(small(terrain=terrain, vehicle=vehicle, clients=enclosed))
-    mixed = {"count": 4, "mobility": {"kind": "static", "places": inside + outside}}
+    mixed = {"count": 4, "mobility": {"kind": "static", "positions": inside + outside}}
     simulation = Simulation(small(terrain=terrain, vehicle=vehicle, clients=mixed))
     assert any("cannot reach client 0" in w and "2 at" in w for w in simulation.world.warnings)
     summary = simulation.run()
@@ -317,9 +317,9 @@ def test_a_vehicle_that_starts_in_a_wall(small: Small) -> None:
 
 
 def test_warnings_about_the_contact_graph(small: Small) -> None:
-    apart = {"count": 2, "mobility": {"kind": "static", "places": [[10.0, 10.0], [290.0, 190.0]]}}
-    places = [[10.0, 10.0], [20.0, 10.0], [290.0, 190.0]]
-    pair_and_one = {"count": 3, "mobility": {"kind": "static", "places": places}}
+    apart = {"count": 2, "mobility": {"kind": "static", "positions": [[10.0, 10.0], [290.0, 190.0]]}}
+    positions = [[10.0, 10.0], [20.0, 10.0], [290.0, 190.0]]
+    pair_and_one = {"count": 3, "mobility": {"kind": "static", "positions": positions}}
     stuck = Simulation(small(clients=pair_and_one, vehicle={"jump": 0.0})).world.warnings
     assert any("never be visited" in w and "jump = 0" in w for w in stuck)
     lonely = Simulation(small(clients=apart)).world.warnings
@@ -328,7 +328,7 @@ def test_warnings_about_the_contact_graph(small: Small) -> None:
     assert not any("never be visited" in w for w in alone.world.warnings)
     alone.run()
     assert (alone.ledger.visits_to > 0).all()  # those without neighbours always jump
-    together = {"count": 2, "mobility": {"kind": "static", "places": [[10.0, 10.0], [20.0, 10.0]]}}
+    together = {"count": 2, "mobility": {"kind": "static", "positions": [[10.0, 10.0], [20.0, 10.0]]}}
     assert not Simulation(small(clients=together, vehicle={"jump": 0.0})).world.warnings
 
 

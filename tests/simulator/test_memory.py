@@ -12,11 +12,11 @@ import torch
 
 from fedmule.learning import memory
 from fedmule.learning.algorithms.base import Algorithm
+from fedmule.learning.errors import MemoryShortError
 from fedmule.learning.memory import estimate, free_bytes, make_room, readable
 from fedmule.simulator.build import VARIANTS
 from fedmule.simulator.cli import main
 from fedmule.simulator.engine import Simulation
-from fedmule.simulator.errors import UserError
 from fedmule.simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
@@ -99,7 +99,9 @@ def test_a_gpu_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: asked.append(device) or (10**9, 8 * 10**9))
     make_room(10**9, gpu)
-    with pytest.raises(UserError, match=r'about 1\.5 GB, and cuda:1 has 1\.0 GB free.*or learning\.device = "cpu"'):
+    with pytest.raises(
+        MemoryShortError, match=r'about 1\.5 GB, and cuda:1 has 1\.0 GB free.*or learning\.device = "cpu"'
+    ):
         make_room(1_500_000_000, gpu)
     assert asked == [gpu, gpu]
 

@@ -48,17 +48,17 @@ def test_a_run_among_houses(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace"}))
 def test_the_smallest_table_works_on_the_default_terrain(kind: str) -> None:
     world = build_world(scenario_of({"clients": {"mobility": kind}}, (), kind), Streams(0), {})
-    start = world.places.true(np.arange(20)).copy()
-    world.places.advance(600.0)
-    moved = np.hypot(*(world.places.true(np.arange(20)) - start).T)
+    start = world.positions.true(np.arange(20)).copy()
+    world.positions.advance(600.0)
+    moved = np.hypot(*(world.positions.true(np.arange(20)) - start).T)
     assert (moved > 0).any() == (kind not in ("static", "placed_anew"))
 
 
 def test_data_follow_herds_as_they_follow_squads() -> None:
-    raw = {"clients": {"count": 9, "mobility": {"kind": "herd", "herds": 3}}, "learning": {"partition_over": "places"}}
+    raw = {"clients": {"count": 9, "mobility": {"kind": "herd", "herds": 3}}, "learning": {"partition_over": "sites"}}
     world = build_world(scenario_of(raw, (), "herds"), Streams(0), {})
-    assert world.homes.place is not None
-    assert world.homes.place.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert world.sites.position is not None
+    assert world.sites.position.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,10 @@ class Row(Movement):
     """Clients in a row."""
 
     def __init__(self, terrain: Any, count: int, draw: Any, gap_m: float = 10.0) -> None:
-        self.places = np.stack([20 + gap_m * np.arange(count), np.full(count, 50.0)], axis=1)
+        self.positions = np.stack([20 + gap_m * np.arange(count), np.full(count, 50.0)], axis=1)
 
     def start(self) -> Any:
-        return self.places
+        return self.positions
 
 
 @pytest.fixture(autouse=True)
@@ -46,8 +46,8 @@ def test_a_scenario_may_be_a_dict_with_classes_in_it() -> None:
     run = load_run(fedmule.run(tables, seed=1, out="mine"))
     assert run.scenario["seed"] == 1
     assert run.scenario["clients"]["mobility"]["kind"] == "test_notebook:Row"
-    places = run.track[run.track["node"] == "client"].drop_duplicates("id").sort_values("id")
-    assert list(places["x_m"]) == [20, 50, 80, 110]
+    positions = run.track[run.track["node"] == "client"].drop_duplicates("id").sort_values("id")
+    assert list(positions["x_m"]) == [20, 50, 80, 110]
     changed = load_run(fedmule.run("smoke", {**FEW, "clients.mobility": Row}))
     assert changed.scenario["clients"]["mobility"] == "test_notebook:Row"
 

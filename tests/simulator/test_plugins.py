@@ -40,10 +40,10 @@ class Backwards(Policy):
 
 class Row(Movement):
     def __init__(self, terrain, count, draw, gap_m):
-        self.places = np.stack([10 + gap_m * np.arange(count), np.full(count, 10.0)], axis=1)
+        self.positions = np.stack([10 + gap_m * np.arange(count), np.full(count, 10.0)], axis=1)
 
     def start(self):
-        return self.places
+        return self.positions
 
 
 class Whisper(Radio):

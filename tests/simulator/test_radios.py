@@ -58,12 +58,12 @@ def test_every_propagation_model_runs(small: Small, tmp_path: Path, model: str) 
 
 
 def test_shadowing_depends_on_the_seed_alone(small: Small) -> None:
-    places = np.random.default_rng(0).uniform(0, 300, (40, 2))
+    positions = np.random.default_rng(0).uniform(0, 300, (40, 2))
     radios = [
         build_radio(small(seed=seed, radio={"kind": kind, "shadowing": {}}), Streams(seed), {})
         for seed, kind in ((0, "ble"), (0, "zigbee"), (1, "zigbee"))
     ]
-    same, too, other = (radio.shadow_db(places[0], places) for radio in radios)
+    same, too, other = (radio.shadow_db(positions[0], positions) for radio in radios)
     assert np.array_equal(same, too)
     assert not np.array_equal(same, other)
 

@@ -10,7 +10,7 @@ import pytest
 import shapely
 
 from fedmule.analysis import load_run
-from fedmule.mobility.trajectory import place_at
+from fedmule.mobility.trajectory import position_at
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.rules import cross_check
@@ -71,6 +71,6 @@ def test_a_random_world_obeys(seed: int, tmp_path: Path) -> None:
     for visit in run.contacts.itertuples():
         rows = run.track[(run.track["node"] == "client") & (run.track["id"] == visit.client)]
         arrived = np.array([visit.sim_time_s - visit.contact_s])
-        there = place_at(rows["sim_time_s"].to_numpy(), rows[["x_m", "y_m"]].to_numpy(), arrived)[0]
+        there = position_at(rows["sim_time_s"].to_numpy(), rows[["x_m", "y_m"]].to_numpy(), arrived)[0]
         gap = np.hypot(there[0] - visit.vehicle_x_m, there[1] - visit.vehicle_y_m)
         assert gap <= scenario.vehicle.approach_m + 1e-6

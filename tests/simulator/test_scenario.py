@@ -88,8 +88,10 @@ def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Pa
         ("stop.visits = 2.5", "must be a whole number"),
     ]
     assert len(lines) == len(expected)
-    for place, message in expected:
-        assert sum(place in line and message in line and line.startswith(str(tmp_path)) for line in lines) == 1, place
+    for position, message in expected:
+        assert sum(position in line and message in line and line.startswith(str(tmp_path)) for line in lines) == 1, (
+            position
+        )
 
 
 @pytest.mark.parametrize(
@@ -99,8 +101,8 @@ def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Pa
         ("terrain.obstacles = [{ polygon = [[0, 0], [9, 9], [18, 18]] }]", "not a simple polygon"),
         ("terrain.obstacles = [{ polygon = [[-9, -9], [-2, -9], [-2, -2]] }]", "off the terrain"),
         ("vehicle.start = [-1, 5]", "must lie on the terrain"),
-        ('clients = { count = 3, mobility = { kind = "static", places = [[1, 1]] } }', "each of the 3 clients"),
-        ('clients = { count = 1, mobility = { kind = "static", places = [[1, 1e6]] } }', "must lie on the terrain"),
+        ('clients = { count = 3, mobility = { kind = "static", positions = [[1, 1]] } }', "each of the 3 clients"),
+        ('clients = { count = 1, mobility = { kind = "static", positions = [[1, 1e6]] } }', "must lie on the terrain"),
         ('clients = { count = 3, mobility = { kind = "squads", squads = 4 } }', "at most the number of clients"),
         ('clients = { count = 3, mobility = { kind = "placed_anew" } }', "less than the number of clients"),
         ('clients.mobility = { kind = "waypoint", pause_s = [9, 1] }', "[lowest, highest]"),

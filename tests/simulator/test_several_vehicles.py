@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from runs import run, same
 
 from fedmule.analysis import Run
-from fedmule.mobility.trajectory import place_at
+from fedmule.mobility.trajectory import position_at
 from fedmule.radio.link import HAIR_S, linked
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import ScenarioError
@@ -34,9 +34,9 @@ CLIENTS = [0, 2, 0, 5, 1, 2, 1, 2, 3, 1, 2, 1, 0, 1, 3, 2, 0, 3, 2, 0]
 TIMES_S = [11.98383, 57.426887, 83.369724, 116.940533]
 
 
-def place(run: Run, vehicle: int, t: Any) -> NDArray[np.float64]:
+def position(run: Run, vehicle: int, t: Any) -> NDArray[np.float64]:
     rows = run.track[(run.track["node"] == "vehicle") & (run.track["id"] == vehicle)]
-    return place_at(rows["sim_time_s"].to_numpy(), rows[["x_m", "y_m"]].to_numpy(), np.atleast_1d(t))
+    return position_at(rows["sim_time_s"].to_numpy(), rows[["x_m", "y_m"]].to_numpy(), np.atleast_1d(t))
 
 
 # --- one vehicle is as before ---------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_the_log_adds_up(small: Small, tmp_path: Path) -> None:
 
 
 def test_nobody_is_served_by_two_at_once(small: Small, tmp_path: Path) -> None:
-    row = {"count": 6, "mobility": {"kind": "static", "places": [[20.0 + 50 * i, 20.0] for i in range(6)]}}
+    row = {"count": 6, "mobility": {"kind": "static", "positions": [[20.0 + 50 * i, 20.0] for i in range(6)]}}
     result = run(small(vehicle={"count": 4}, clients=row, radio=DISC, stop={"visits": 60}), tmp_path / "run")
     contacts = result.contacts
     begin, end = contacts["sim_time_s"] - contacts["contact_s"], contacts["sim_time_s"]
@@ -131,16 +131,16 @@ def test_no_meeting_is_missed_and_none_is_made_up(small: Small, tmp_path: Path, 
         began = np.sort((ours["sim_time_s"] - ours["meeting_s"]).to_numpy())
         last_news = np.append(-np.inf, news)[np.searchsorted(news, t - 1e-6, side="right")]
         last_meeting = np.append(-1.0, began)[np.searchsorted(began, t + 2 * HAIR_S, side="right")]
-        heard = linked(radio, terrain, place(result, a, t), place(result, b, t))
+        heard = linked(radio, terrain, position(result, a, t), position(result, b, t))
         missed = heard & ~busy[a] & ~busy[b] & (last_news > last_meeting)
         assert not missed.any(), t[missed][:5]
         for row in ours.itertuples():
             at = row.sim_time_s - row.meeting_s
-            assert linked(radio, terrain, place(result, a, at), place(result, b, at))[0]
-            assert [row.a_x_m, row.a_y_m] == pytest.approx(place(result, a, at)[0].tolist(), abs=1e-6)
+            assert linked(radio, terrain, position(result, a, at), position(result, b, at))[0]
+            assert [row.a_x_m, row.a_y_m] == pytest.approx(position(result, a, at)[0].tolist(), abs=1e-6)
             if meeting == "stop":
                 for v in (a, b):
-                    stood = place(result, v, np.linspace(at, row.sim_time_s, 5))
+                    stood = position(result, v, np.linspace(at, row.sim_time_s, 5))
                     assert np.ptp(stood, axis=0) == pytest.approx([0, 0], abs=1e-9)
         assert (np.diff(began) > 0).all()
     assert len(meetings) > 8
@@ -148,7 +148,11 @@ def test_no_meeting_is_missed_and_none_is_made_up(small: Small, tmp_path: Path, 
 
 def test_meetings_break_where_vehicles_drive_on(small: Small, tmp_path: Path) -> None:
     """Tokens too large for the time in range: what was sent is charged, and nothing else has happened."""
-    clients = {"count": 2, "mobility": {"kind": "static", "places": [[20.0, 20.0], [280.0, 20.0]]}, "report_error_m": 0}
+    clients = {
+        "count": 2,
+        "mobility": {"kind": "static", "positions": [[20.0, 20.0], [280.0, 20.0]]},
+        "report_error_m": 0,
+    }
     keys = {"count": 2, "meeting": "drive_on", "walk": "tour", "start": [[20.0, 20.0], [280.0, 20.0]]}
     radio = {"kind": "disc", "range_m": 30.0, "rate_mbps": 0.008, "setup_s": 0.5, "latency_s": 0.0}
     scenario = small(vehicle=keys, clients=clients, radio=radio, learning={"open_at": 1.0}, stop={"visits": 8})
@@ -157,7 +161,7 @@ def test_meetings_break_where_vehicles_drive_on(small: Small, tmp_path: Path) ->
     assert len(lost)
     size = 4 * (60 * 10 + 10)
     for row in lost.itertuples():
-        gap = place(result, 0, row.sim_time_s)[0] - place(result, 1, row.sim_time_s)[0]
+        gap = position(result, 0, row.sim_time_s)[0] - position(result, 1, row.sim_time_s)[0]
         assert np.hypot(*gap) == pytest.approx(30.0, abs=1e-4)  # it broke as they went out of range
         assert 0 < row.bytes < 2 * size
         assert row.bytes == pytest.approx((row.meeting_s - 0.5) * 1000, abs=2)  # a kilobyte a second
@@ -206,12 +210,12 @@ def test_vehicles_keep_off_walls_and_within_their_speed(small: Small, tmp_path: 
         stood = served[["vehicle_x_m", "vehicle_y_m"]].to_numpy()
         for share in (0.0, 0.5, 1.0):
             at = (served["sim_time_s"] - share * served["contact_s"]).to_numpy()
-            assert np.allclose(place(result, v, at), stood, atol=1e-6)
+            assert np.allclose(position(result, v, at), stood, atol=1e-6)
 
 
 def test_runs_end_for_all_vehicles(small: Small, tmp_path: Path) -> None:
     # Two contacts that end at the same moment: the second is one visit too many.
-    corners = {"count": 2, "mobility": {"kind": "static", "places": [[20.0, 20.0], [280.0, 20.0]]}}
+    corners = {"count": 2, "mobility": {"kind": "static", "positions": [[20.0, 20.0], [280.0, 20.0]]}}
     twins = {"count": 2, "start": [[20.0, 20.0], [280.0, 20.0]], "walk": "oldest_first", "meeting": "none"}
     odd = small(vehicle=twins, clients={**corners, "report_error_m": 0}, radio=DISC, stop={"visits": 1})
     assert run(odd, tmp_path / "odd").summary["visits"] == 1

@@ -100,7 +100,7 @@ def test_the_jammer_leaves_whoever_stands_in_it_alone() -> None:
     angle = 2 * np.pi * np.arange(8) / 8
     ring = np.array([810.0, 400.0]) + 12 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     assert shapely.contains_xy(zone, *ring.T).all()
-    stand = {"clients.count": 8, "clients.mobility": {"kind": "static", "places": ring.tolist()}, "stop.visits": 4}
+    stand = {"clients.count": 8, "clients.mobility": {"kind": "static", "positions": ring.tolist()}, "stop.visits": 4}
     jammed = Simulation(load_scenario("warzone", stand)).run()
     free = Simulation(load_scenario("warzone", {**stand, "terrain.jamming_zones": []})).run()
     assert jammed["delivered"] <= 4 * 2

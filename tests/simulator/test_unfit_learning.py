@@ -371,7 +371,7 @@ def test_partitions_that_cannot_be_made(refused: Run, table: pd.DataFrame, sets:
 
 def test_data_of_other_clients(refused: Run) -> None:
     changes = {
-        "owner = owner % 4": '"column": the data are those of 4 clients or places, and there are 5',
+        "owner = owner % 4": '"column": the data are those of 4 clients or sites, and there are 5',
         "owner[owner == 1] = 0": 'learning.partition = "column": client 1 of 5 would get 0 samples and needs 3',
         "owner = None": 'learning.partition = "column": the data do not say whose they are',
     }

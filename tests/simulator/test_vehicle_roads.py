@@ -35,18 +35,20 @@ def driving(terrain: Terrain = FREE, factor: float = 1.0, lines: Any = None) -> 
     return Driving(terrain, 10.0, RoadNetwork(terrain, lines or grid_lines(SIZE, (50.0, 50.0))), factor)
 
 
-def metres(places: np.ndarray) -> np.ndarray:
-    return np.hypot(*np.diff(places, axis=0).T)
+def metres(positions: np.ndarray) -> np.ndarray:
+    return np.hypot(*np.diff(positions, axis=0).T)
 
 
-def off_road_m(places: np.ndarray, roads: Any = GRID) -> float:
-    return float(shapely.LineString(places).difference(roads.buffer(1e-6)).length)
+def off_road_m(positions: np.ndarray, roads: Any = GRID) -> float:
+    return float(shapely.LineString(positions).difference(roads.buffer(1e-6)).length)
 
 
 def by_networkx(terrain: Terrain, start: np.ndarray, aim: np.ndarray) -> float:
-    """The length of the shortest way on the open part of the grid between the places on it nearest to both."""
+    """The length of the shortest way on the open part of the grid between the positions on it nearest to both."""
     roads = GRID.intersection(terrain.areas[0])
-    ends = [shapely.get_coordinates(shapely.shortest_line(roads, shapely.Point(*place)))[0] for place in (start, aim)]
+    ends = [
+        shapely.get_coordinates(shapely.shortest_line(roads, shapely.Point(*position)))[0] for position in (start, aim)
+    ]
     graph = nx.Graph()
     for a, b in grid_lines(SIZE, (50.0, 50.0)):
         line = shapely.LineString([a, b])
@@ -67,34 +69,34 @@ def test_it_keeps_to_the_shortest_roads_but_for_the_ends(terrain: Terrain, seed:
     if not (terrain.area_of(np.stack([start, aim])) == 0).all():
         pytest.skip("in the lake")
     open_roads = GRID.intersection(terrain.areas[0])
-    seconds, places = driving(terrain).way(start, aim)
-    assert places[0].tolist() == start.tolist()
-    assert places[-1] == pytest.approx(aim)
-    to_road = sum(open_roads.distance(shapely.Point(*place)) for place in (start, aim))
+    seconds, positions = driving(terrain).way(start, aim)
+    assert positions[0].tolist() == start.tolist()
+    assert positions[-1] == pytest.approx(aim)
+    to_road = sum(open_roads.distance(shapely.Point(*position)) for position in (start, aim))
     direct = np.hypot(*(aim - start))
     if direct <= to_road:
-        assert metres(places).sum() == pytest.approx(direct, rel=1e-3)
+        assert metres(positions).sum() == pytest.approx(direct, rel=1e-3)
         return
-    assert off_road_m(places) == pytest.approx(to_road, abs=1e-3)
-    assert metres(places).sum() == pytest.approx(to_road + by_networkx(terrain, start, aim), abs=1e-3)
-    assert seconds[-1] == pytest.approx(metres(places).sum() / 10)
+    assert off_road_m(positions) == pytest.approx(to_road, abs=1e-3)
+    assert metres(positions).sum() == pytest.approx(to_road + by_networkx(terrain, start, aim), abs=1e-3)
+    assert seconds[-1] == pytest.approx(metres(positions).sum() / 10)
     if terrain is BY_THE_LAKE:
-        assert shapely.LineString(places).intersection(LAKE).length < 1e-9
+        assert shapely.LineString(positions).intersection(LAKE).length < 1e-9
 
 
 def test_off_the_road_it_is_slower() -> None:
     start, aim = np.array([25.0, 10.0]), np.array([325.0, 270.0])  # 10 m south and 20 m north of a road
-    seconds, places = driving(factor=0.25).way(start, aim)
-    assert off_road_m(places) == pytest.approx(10 + 20)
-    assert seconds[-1] == pytest.approx((metres(places).sum() - 30) / 10 + 30 / 2.5)
-    speed = metres(places) / np.diff(seconds)
+    seconds, positions = driving(factor=0.25).way(start, aim)
+    assert off_road_m(positions) == pytest.approx(10 + 20)
+    assert seconds[-1] == pytest.approx((metres(positions).sum() - 30) / 10 + 30 / 2.5)
+    speed = metres(positions) / np.diff(seconds)
     assert speed[[0, -1]] == pytest.approx([2.5, 2.5])
     assert speed[1:-1] == pytest.approx(np.full(len(speed) - 2, 10.0))
 
 
 def test_what_is_next_to_it_off_the_road_is_not_visited_by_road() -> None:
-    _, places = driving().way(np.array([20.0, 25.0]), np.array([26.0, 30.0]))
-    assert places.tolist() == [[20, 25], [26, 30]]
+    _, positions = driving().way(np.array([20.0, 25.0]), np.array([26.0, 30.0]))
+    assert positions.tolist() == [[20, 25], [26, 30]]
 
 
 def test_a_closed_road_is_not_driven() -> None:
@@ -103,27 +105,27 @@ def test_a_closed_road_is_not_driven() -> None:
     straight = driving(FREE, lines=lines).way(start, aim)[1]
     assert metres(straight).sum() == pytest.approx(280)
     rock = Terrain(SIZE, [Obstacle(shapely.box(195, 145, 205, 155))])
-    _, places = driving(rock, lines=lines).way(start, aim)
-    assert metres(places).sum() == pytest.approx(50 + 130 + 380 + 130 + 50)
-    assert off_road_m(places, shapely.MultiLineString(lines)) < 1e-6
+    _, positions = driving(rock, lines=lines).way(start, aim)
+    assert metres(positions).sum() == pytest.approx(50 + 130 + 380 + 130 + 50)
+    assert off_road_m(positions, shapely.MultiLineString(lines)) < 1e-6
 
 
 def test_where_roads_do_not_hang_together_it_takes_the_part_that_serves_best() -> None:
     lines = [[[10, 20], [390, 20]], [[200, 100], [200, 290]]]
-    _, places = driving(lines=lines).way(np.array([30.0, 25.0]), np.array([370.0, 30.0]))
-    assert off_road_m(places, shapely.MultiLineString(lines)) == pytest.approx(5 + 10)
-    _, places = driving(lines=lines).way(np.array([205.0, 110.0]), np.array([190.0, 280.0]))
-    assert off_road_m(places, shapely.MultiLineString(lines)) == pytest.approx(5 + 10)
-    assert metres(places).sum() == pytest.approx(170 + 15)
+    _, positions = driving(lines=lines).way(np.array([30.0, 25.0]), np.array([370.0, 30.0]))
+    assert off_road_m(positions, shapely.MultiLineString(lines)) == pytest.approx(5 + 10)
+    _, positions = driving(lines=lines).way(np.array([205.0, 110.0]), np.array([190.0, 280.0]))
+    assert off_road_m(positions, shapely.MultiLineString(lines)) == pytest.approx(5 + 10)
+    assert metres(positions).sum() == pytest.approx(170 + 15)
 
 
 def test_it_leaves_the_road_on_the_right_side_of_a_river() -> None:
     """The nearest road lies across the river; it takes the one on the client's bank that it can drive from."""
     river = Terrain(SIZE, [Obstacle(shapely.box(-1, 140, 360, 150))])
     lines = [[[0, 130], [390, 130], [390, 220], [0, 220]]]
-    _, places = driving(river, lines=lines).way(np.array([20.0, 130.0]), np.array([20.0, 160.0]))
-    assert places[-2] == pytest.approx([20, 220])
-    assert off_road_m(places, shapely.MultiLineString(lines)) == pytest.approx(60)
+    _, positions = driving(river, lines=lines).way(np.array([20.0, 130.0]), np.array([20.0, 160.0]))
+    assert positions[-2] == pytest.approx([20, 220])
+    assert off_road_m(positions, shapely.MultiLineString(lines)) == pytest.approx(60)
 
 
 # --- in whole runs -----------------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ def test_a_run_on_roads_of_a_file(tmp_path: Path) -> None:
         [clients]
         count = 5
         report_error_m = 0
-        mobility = { kind = "static", places = [[10, 44], [290, 37], [147, 150], [60, 185], [280, 190]] }
+        mobility = { kind = "static", positions = [[10, 44], [290, 37], [147, 150], [60, 185], [280, 190]] }
         [radio]
         kind = "disc"
         range_m = 30
@@ -180,8 +182,8 @@ def test_a_run_on_roads_of_a_file(tmp_path: Path) -> None:
     whole_off = (off > 0.99 * driven) & (driven > 1)
     assert speed[whole_off[1:]] == pytest.approx(np.full(whole_off[1:].sum(), 5.0), rel=1e-3)
     # Off the road it is only on the straight ways from the road to the clients.
-    roads, places = shapely.MultiLineString(lines), shapely.points(mobility.places)
-    straight = shapely.union_all(shapely.buffer(shapely.shortest_line(roads, places), 0.1))
+    roads, positions = shapely.MultiLineString(lines), shapely.points(mobility.positions)
+    straight = shapely.union_all(shapely.buffer(shapely.shortest_line(roads, positions), 0.1))
     assert shapely.length(shapely.difference(legs, on_road.union(straight))).max() < 1e-6
     assert driven.sum() - off.sum() > 1000
 

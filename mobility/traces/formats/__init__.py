@@ -23,7 +23,7 @@ class Format:
     name: str
     module: str
     suffixes: tuple[str, ...]
-    samples: bool = False  # holds places at regular times, so a writer must look between waypoints
+    samples: bool = False  # holds positions at regular times, so a writer must look between waypoints
     degrees: bool = False  # holds longitude and latitude
     perhaps_degrees: bool = False  # may hold them; is written in metres
     absence: bool = False  # can say that a node is not there
@@ -70,12 +70,12 @@ def read_trace(path: str | Path, origin: Origin = None) -> Trace:
 
 
 def _check(path: Path, trace: Trace) -> None:
-    """No trace is without places, has names that are no text, or numbers so large that seconds or metres are lost."""
+    """No trace is without positions, has names that are no text, or numbers so large that seconds or metres are lost."""
     unread = next((name for name in trace.names if "\ufffd" in name), None)
     if unread is not None:
         raise TraceError(f"{path}: is not UTF-8: it has a node {one_line(unread)}")
     if np.isnan(trace.x).all():
-        raise TraceError(f"{path}: holds no place: everyone is gone all the time")
+        raise TraceError(f"{path}: holds no position: everyone is gone all the time")
     for name, values, most, unit in (
         ("t", trace.t, MOST_S, "s"),
         ("x", trace.x, MOST_M, "m"),

@@ -33,7 +33,7 @@ def open_binary(path: Path, mode: str = "rb") -> IO[bytes]:
 
 @contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, compressed by its suffix, that takes its place only when all of it is there."""
+    """A file to write, compressed by its suffix, that takes its position only when all of it is there."""
     is_device = path.is_symlink() or (path.exists() and not path.is_file())  # such as /dev/stdout: nothing to replace
     target = path if is_device else path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
     try:

@@ -108,14 +108,14 @@ def read_geojson(path: Path, origin: Origin | None) -> Trace:
             properties, geometry = feature.get("properties") or {}, feature["geometry"]
             names = [properties.get(key) for key in ("node", "id", "name")] + [feature.get("id")]
             name = next((str(name) for name in names if name is not None), "")
-            kind, places = geometry["type"], geometry["coordinates"]
+            kind, positions = geometry["type"], geometry["coordinates"]
             if kind == "Point":
                 t = _seconds(next(properties[key] for key in ("time", "timestamp") if key in properties))
-                points.setdefault(name, []).append((t, float(places[0]), float(places[1])))
+                points.setdefault(name, []).append((t, float(positions[0]), float(positions[1])))
             elif kind in ("LineString", "MultiLineString"):
                 where = (properties, properties.get("coordinateProperties") or {})
                 times = next(p[key] for p in where for key in ("coordTimes", "times") if key in p)
-                lines = [(times, places)] if kind == "LineString" else zip(times, places, strict=True)
+                lines = [(times, positions)] if kind == "LineString" else zip(times, positions, strict=True)
                 segments = [
                     [(_seconds(t), float(p[0]), float(p[1])) for t, p in zip(ts, ps, strict=True)] for ts, ps in lines
                 ]

@@ -1,4 +1,4 @@
-"""ns-2's movement scripts: first places, and from a time on straight to a place at a speed."""
+"""ns-2's movement scripts: first positions, and from a time on straight to a position at a speed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHER = re.compile(r'^(#|set\s|puts\s|\$god_|\$ns_\s+at\s+\S+\s+"\$god_)')
 
 @dataclass
 class _Node:
-    place: dict[str, float] = field(default_factory=dict)
+    position: dict[str, float] = field(default_factory=dict)
     line: int = 0
     orders: list[tuple[float, float, float, float]] = field(default_factory=list)  # time, to x, to y, speed
     starts: list[float] = field(default_factory=list)  # where the script says when it is there
@@ -46,7 +46,7 @@ def read_setdest(path: Path) -> Trace:
                 nodes.setdefault(name, _Node(line=line)).orders.append((at_s, x, y, speed))
             elif found := FIRST.match(text):
                 name, axis, value = found.groups()
-                nodes.setdefault(name, _Node(line=line)).place[axis] = number(path, line, axis, value)
+                nodes.setdefault(name, _Node(line=line)).position[axis] = number(path, line, axis, value)
             elif found := ACTIVITY.match(text):
                 t, name, what = found.groups()
                 node = nodes.setdefault(name, _Node(line=line))
@@ -54,20 +54,20 @@ def read_setdest(path: Path) -> Trace:
             elif not raw.endswith("\n") and text.startswith("$") and text.count('"') < 2 and nodes:
                 unfinished = True  # the last line breaks off
             else:
-                raise wrong(path, line, "is neither a first place nor setdest", text)
+                raise wrong(path, line, "is neither a first position nor setdest", text)
     if not nodes:
         raise TraceError(f"{path}: holds no node")
     rows = Rows()
     for name, node in nodes.items():
-        if not {"X", "Y"} <= set(node.place):
-            raise wrong(path, node.line, f"the first place of node {name} is nowhere given", "set X_, set Y_")
+        if not {"X", "Y"} <= set(node.position):
+            raise wrong(path, node.line, f"the first position of node {name} is nowhere given", "set X_, set Y_")
         _play(rows, name, node)
     return replace(rows.trace(), unfinished=unfinished)
 
 
 def _play(rows: Rows, name: str, node: _Node) -> None:
     """The waypoints that come of a node's orders: each begins where the one before has led by then."""
-    x, y = node.place["X"], node.place["Y"]
+    x, y = node.position["X"], node.position["Y"]
     way = [(0.0, x, y)]
     to_x, to_y, arrives = x, y, 0.0
     for t, goal_x, goal_y, speed in sorted(node.orders, key=lambda order: order[0]):
@@ -103,7 +103,7 @@ def _add_while_there(
 
 
 def clip(way: list[tuple[float, float, float]], start_s: float, stop_s: float) -> list[tuple[float, float, float]]:
-    """The part of a way between two times; its last place is held."""
+    """The part of a way between two times; its last position is held."""
 
     def at(t: float) -> tuple[float, float, float]:
         before = [w for w in way if w[0] <= t]

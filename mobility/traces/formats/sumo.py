@@ -25,7 +25,7 @@ STEPS_COMPARED = 1000
 def read_fcd(path: Path, origin: Origin | None = None) -> Trace:
     """Nodes are there from the first step that lists them to the last; a step without them in between is a gap.
 
-    The file is read as a stream. One that breaks off, as while SUMO still writes it, counts up to there. Places are
+    The file is read as a stream. One that breaks off, as while SUMO still writes it, counts up to there. Positions are
     longitudes and latitudes, with (0, 0) at the `origin`, if SUMO's own heading says so (fcd-output.geo), if nodes
     would have to be a thousand times slower than they say, or if all lie next to the origin given; else metres.
     """
@@ -48,7 +48,7 @@ def read_fcd(path: Path, origin: Origin | None = None) -> Trace:
 
 
 def _in_degrees(trace: Trace, reader: _Reader, origin: Origin | None) -> bool:
-    """Whether places can only be longitudes and latitudes."""
+    """Whether positions can only be longitudes and latitudes."""
     low_x, low_y, high_x, high_y = trace.bounds
     if max(-low_x, high_x) > 180 or max(-low_y, high_y) > 90:
         return False
@@ -68,8 +68,8 @@ class _Reader:
         self._seen: dict[str, tuple[int, float]] = {}  # the last step and time of each node
         self._tag: dict[str, str] = {}  # of each id, where it was found first
         self.says_degrees = False
-        self.told_m, self.moved = 0.0, 0.0  # how far nodes went by their speeds, and by their places
-        self._compared, self._places = 0, dict[str, tuple[float, float]]()
+        self.told_m, self.moved = 0.0, 0.0  # how far nodes went by their speeds, and by their positions
+        self._compared, self._positions = 0, dict[str, tuple[float, float]]()
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "timestep":
@@ -104,12 +104,12 @@ class _Reader:
         self.says_degrees |= GEO.search(text) is not None
 
     def _compare(self, node: str, seconds: float, x: float, y: float, attributes: dict[str, str]) -> None:
-        """Add a node's step to what it tells of its speed and to what its places tell."""
-        if node in self._places and "speed" in attributes:
+        """Add a node's step to what it tells of its speed and to what its positions tell."""
+        if node in self._positions and "speed" in attributes:
             self.told_m += self._number(attributes, "speed") * seconds
-            self.moved += math.dist(self._places[node], (x, y))
+            self.moved += math.dist(self._positions[node], (x, y))
             self._compared += 1
-        self._places[node] = x, y
+        self._positions[node] = x, y
 
     def end(self, tag: str) -> None:
         if tag == "timestep":

@@ -1,4 +1,4 @@
-"""The ONE's files: external movement (places at a constant interval) and external paths, with their activity."""
+"""The ONE's files: external movement (positions at a constant interval) and external paths, with their activity."""
 
 from __future__ import annotations
 

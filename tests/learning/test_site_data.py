@@ -1,4 +1,4 @@
-"""Data that follow places."""
+"""Data that follow sites."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from scipy import ndimage
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.data.partition import by_column, by_dirichlet, by_labels, evenly
 from fedmule.learning.data.samples import Samples
-from fedmule.learning.data.sites import PlacedData, Shift, rotated, share_within
+from fedmule.learning.data.sites import Shift, SiteData, rotated, share_within
 from fedmule.learning.errors import DataError
 
 SHAPES = [(1, 8, 8), (1, 7, 7), (3, 9, 9), (1, 6, 10), (2, 11, 5)]
@@ -58,7 +58,7 @@ def test_many_images_are_turned_like_one():
     assert torch.equal(rotated(features, (1, 4, 4), 50)[[0, 4095, 4096, 4099]], each)
 
 
-# --- what differs from place to place ----------------------------------------------------------------------
+# --- what differs from site to site ----------------------------------------------------------------------
 
 
 def client_data(clients=6, samples=10, shape=(1, 5, 5), classes=6, seed=0):
@@ -67,30 +67,30 @@ def client_data(clients=6, samples=10, shape=(1, 5, 5), classes=6, seed=0):
     labels = torch.from_numpy(generator.integers(0, classes, clients * samples))
     first = samples * np.arange(clients + 1)
     counts = np.full(clients, samples - 3)
-    return ClientData(features, labels, classes, first, counts, shape=shape, place=np.arange(clients) % 3)
+    return ClientData(features, labels, classes, first, counts, shape=shape, site=np.arange(clients) % 3)
 
 
-def shift(kind, data, places=3):
-    return Shift(kind, places, data, np.random.default_rng(1))
+def shift(kind, data, sites=3):
+    return Shift(kind, sites, data, np.random.default_rng(1))
 
 
-def test_permuted_labels_are_a_permutation_for_each_place():
+def test_permuted_labels_are_a_permutation_for_each_site():
     data = client_data(classes=10)
     every = torch.arange(10)
-    renamed = [shift("permuted", data).at(place, data.features, every) for place in range(3)]
+    renamed = [shift("permuted", data).at(site, data.features, every) for site in range(3)]
     for features, labels in renamed:
         assert features is data.features
         assert sorted(labels.tolist()) == every.tolist()
     assert len({tuple(labels.tolist()) for _, labels in renamed}) == 3
-    again = [shift("permuted", data).at(place, data.features, every)[1] for place in range(3)]
+    again = [shift("permuted", data).at(site, data.features, every)[1] for site in range(3)]
     assert all(torch.equal(a, b) for a, (_, b) in zip(again, renamed, strict=True))
 
 
 def test_images_are_turned_by_equal_steps_round_the_circle():
     data = client_data()
-    for place in range(4):
-        features, labels = shift("rotated", data, places=4).at(place, data.features, data.labels)
-        assert torch.equal(features, rotated(data.features, data.shape, 90.0 * place))
+    for site in range(4):
+        features, labels = shift("rotated", data, sites=4).at(site, data.features, data.labels)
+        assert torch.equal(features, rotated(data.features, data.shape, 90.0 * site))
         assert labels is data.labels
 
 
@@ -101,9 +101,9 @@ def test_plain_features_cannot_be_turned():
 
 
 @pytest.mark.parametrize("kind", ["none", "rotated", "permuted"])
-def test_everyone_has_the_data_of_its_place(kind):
+def test_everyone_has_the_data_of_its_site(kind):
     plain, data = client_data(), client_data()
-    PlacedData(data, shift(kind, data), data.place, np.array([1]))
+    SiteData(data, shift(kind, data), data.site, np.array([1]))
     for client in range(6):
         rows = slice(10 * client, 10 * client + 10)
         features, labels = shift(kind, plain).at(client % 3, plain.features[rows], plain.labels[rows])
@@ -117,7 +117,7 @@ def test_everyone_has_the_data_of_its_place(kind):
 def test_moving_changes_the_movers_only_and_there_and_back_restores_the_bits(kind):
     data = client_data()
     movers = np.array([1, 4])
-    placed = PlacedData(data, shift(kind, data), data.place.copy(), movers)
+    placed = SiteData(data, shift(kind, data), data.site.copy(), movers)
     was = data.features.clone(), data.labels.clone()
     held = data.features, data.labels
     placed.move(movers, np.array([2, 0]))
@@ -126,33 +126,33 @@ def test_moving_changes_the_movers_only_and_there_and_back_restores_the_bits(kin
     assert not changed[~mine].any()
     assert changed[mine].mean() > 0.5
     assert held[0] is data.features  # whoever holds the data sees it
-    assert data.place.tolist() == [0, 2, 2, 0, 0, 2]
+    assert data.site.tolist() == [0, 2, 2, 0, 0, 2]
     there = client_data()
-    PlacedData(there, shift(kind, there), data.place, np.array([]))
+    SiteData(there, shift(kind, there), data.site, np.array([]))
     assert torch.equal(data.features, there.features)  # as if they had been there from the start
     assert torch.equal(data.labels, there.labels)
     placed.move(movers[::-1].copy(), np.array([1, 1]))
     assert torch.equal(data.features, was[0])
     assert torch.equal(data.labels, was[1])
-    assert data.place.tolist() == [0, 1, 2, 0, 1, 2]
+    assert data.site.tolist() == [0, 1, 2, 0, 1, 2]
 
 
-# --- a place's samples among its clients -------------------------------------------------------------------
+# --- a site's samples among its clients -------------------------------------------------------------------
 
 placings = st.lists(st.integers(0, 4), min_size=1, max_size=12).map(lambda p: np.unique(p, return_inverse=True)[1])
 
 
 @settings(max_examples=60)
 @given(placings, st.integers(0, 100))
-def test_every_sample_of_a_place_goes_to_one_of_its_clients(place, seed):
+def test_every_sample_of_a_site_goes_to_one_of_its_clients(site, seed):
     generator = np.random.default_rng(seed)
-    sizes = [int(generator.integers(3 * m, 9 * m)) for m in np.bincount(place)]
+    sizes = [int(generator.integers(3 * m, 9 * m)) for m in np.bincount(site)]
     numbers = generator.permutation(sum(sizes))
     rows = np.split(numbers, np.cumsum(sizes)[:-1])
-    shared = share_within(rows, place, generator)
-    assert len(shared) == len(place)
+    shared = share_within(rows, site, generator)
+    assert len(shared) == len(site)
     for at, mine in enumerate(rows):
-        parts = [shared[client] for client in np.flatnonzero(place == at)]
+        parts = [shared[client] for client in np.flatnonzero(site == at)]
         assert sorted(np.concatenate(parts).tolist()) == sorted(mine.tolist())
         assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -168,7 +168,7 @@ PLACE = np.array([0, 0, 1, 2, 2, 2, 1, 0, 3, 3])
 
 
 @pytest.mark.parametrize("kind", [by_labels, by_dirichlet, evenly, by_column])
-def test_partitions_over_places(kind):
+def test_partitions_over_sites(kind):
     samples = pool(owners=4)
     over = kind(samples, 4, np.random.default_rng(0))
     rows = share_within(over, PLACE, np.random.default_rng(0))
@@ -178,7 +178,7 @@ def test_partitions_over_places(kind):
     for client, mine in enumerate(rows):
         at = PLACE[client]
         whole = np.bincount(samples.labels[over[at]], minlength=10) / len(over[at])
-        assert np.abs(shares[client] - whole).max() < 0.12  # mixed like its place's
+        assert np.abs(shares[client] - whole).max() < 0.12  # mixed like its site's
         assert abs(len(mine) - len(over[at]) / np.bincount(PLACE)[at]) < 1
         if kind is by_labels:
             assert (shares[client] > 0).sum() == 2
@@ -186,11 +186,11 @@ def test_partitions_over_places(kind):
             assert (samples.owner[mine] == at).all()
 
 
-def test_too_few_samples_for_a_place_say_so():
+def test_too_few_samples_for_a_site_say_so():
     with pytest.raises(DataError, match="would get 2 samples and needs 3"):
         share_within([np.arange(30), np.arange(30, 35)], np.array([0, 1, 1]), np.random.default_rng(0))
 
 
-def test_a_column_for_another_number_of_places_says_so():
-    with pytest.raises(DataError, match="those of 5 clients or places, and there are 4"):
+def test_a_column_for_another_number_of_sites_says_so():
+    with pytest.raises(DataError, match="those of 5 clients or sites, and there are 4"):
         by_column(pool(owners=5), 4, np.random.default_rng(0))

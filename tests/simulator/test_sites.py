@@ -53,14 +53,14 @@ def accuracies(simulation: Simulation) -> list[float]:
 @pytest.mark.parametrize("learning", [*ALGORITHMS, {"algorithm": "local", "token": "neighbourhood"}])
 def test_data_change_when_clients_change_squad(small: Small, learning: dict[str, Any]) -> None:
     simulation = Simulation(regrouping(small, **{"token": "global", **learning}))
-    homes, data = simulation.world.homes, simulation.learner.algorithm.data
-    assert homes.place is not None
-    assert data.place is not None
-    assert homes.change_at_s == AT_S
-    assert 3 <= len(homes.movers) <= 5
-    assert (homes.to != homes.place[homes.movers]).all()
+    sites, data = simulation.world.sites, simulation.learner.algorithm.data
+    assert sites.site is not None
+    assert data.site is not None
+    assert sites.change_at_s == AT_S
+    assert 3 <= len(sites.movers) <= 5
+    assert (sites.to != sites.site[sites.movers]).all()
     simulation.start()
-    before, place = data.labels.clone(), data.place.copy()
+    before, site = data.labels.clone(), data.site.copy()
     simulation.env.run(until=AT_S - 1e-6)
     assert simulation.ledger.visits > 3
     assert torch.equal(data.labels, before)
@@ -68,9 +68,9 @@ def test_data_change_when_clients_change_squad(small: Small, learning: dict[str,
     simulation.env.run(until=AT_S + 1e-6)
     owner = np.repeat(np.arange(9), np.diff(data.first))
     changed = (data.labels != before).numpy()
-    assert set(owner[changed]) == set(homes.movers)
-    np.testing.assert_array_equal(np.flatnonzero(data.place != place), homes.movers)
-    np.testing.assert_array_equal(data.place[homes.movers], homes.to)
+    assert set(owner[changed]) == set(sites.movers)
+    np.testing.assert_array_equal(np.flatnonzero(data.site != site), sites.movers)
+    np.testing.assert_array_equal(data.site[sites.movers], sites.to)
     later = simulation.learner.evaluator.test.accuracy
     assert later == pytest.approx(accuracies(simulation))  # looked at again at once, not when next visited
     assert (later != earlier).any()
@@ -96,9 +96,7 @@ def test_training_losses_are_those_of_the_new_data(small: Small) -> None:
 
 @pytest.mark.parametrize("learning", ALGORITHMS)
 def test_same_seed_same_bits(small: Small, tmp_path: Path, learning: dict[str, Any]) -> None:
-    scenario = regrouping(
-        small, **{"token": "global", "partition_over": "places", "partition": "dirichlet", **learning}
-    )
+    scenario = regrouping(small, **{"token": "global", "partition_over": "sites", "partition": "dirichlet", **learning})
     first, second = (run(scenario, tmp_path / name) for name in "ab")
     for table in ("contacts", "clients", "track"):
         same(getattr(first, table), getattr(second, table))
@@ -107,15 +105,15 @@ def test_same_seed_same_bits(small: Small, tmp_path: Path, learning: dict[str, A
 
 def test_where_homes_do_not_matter_nothing_changes(small: Small) -> None:
     simulation = Simulation(small(clients={"count": 9, "mobility": SQUADS}))
-    assert simulation.world.homes.place is None
-    assert simulation.learner.algorithm.data.place is None
+    assert simulation.world.sites.site is None
+    assert simulation.learner.algorithm.data.site is None
     before = simulation.learner.algorithm.data.labels.clone()
     simulation.run()
     assert simulation.env.now > AT_S
     assert torch.equal(simulation.learner.algorithm.data.labels, before)
 
 
-def test_what_is_learnt_from_neighbours_helps_where_places_differ(small: Small) -> None:
+def test_what_is_learnt_from_neighbours_helps_where_sites_differ(small: Small) -> None:
     """Every squad has labels of its own; the token of the neighbourhood fits them, the global one does not."""
     keys: dict[str, Any] = {"shift": "permuted", "partition": "iid", "evaluate_every": 100, "open_at": 1.0}
     mobility = {"kind": "squads", "squads": 4, "spread_m": 10}
@@ -132,36 +130,36 @@ def test_what_is_learnt_from_neighbours_helps_where_places_differ(small: Small) 
     assert found["neighbourhood"] > found["global"] + 0.1
 
 
-# --- places without squads -----------------------------------------------------------------------------------
+# --- sites without squads -----------------------------------------------------------------------------------
 
 
 def clumped(small: Small, **learning: Any) -> Simulation:
-    clients = {"count": len(CLUMPS), "mobility": {"kind": "static", "places": CLUMPS}}
-    return Simulation(small(clients=clients, learning={"places": 3, **learning}, terrain={"obstacles": []}))
+    clients = {"count": len(CLUMPS), "mobility": {"kind": "static", "sites": CLUMPS}}
+    return Simulation(small(clients=clients, learning={"sites": 3, **learning}, terrain={"obstacles": []}))
 
 
 def test_clients_who_start_near_each_other_are_at_home_together(small: Small) -> None:
-    place = clumped(small, shift="permuted").world.homes.place
-    assert place is not None
-    clumps = {frozenset(np.flatnonzero(place == at).tolist()) for at in range(3)}
+    site = clumped(small, shift="permuted").world.sites.site
+    assert site is not None
+    clumps = {frozenset(np.flatnonzero(site == at).tolist()) for at in range(3)}
     assert clumps == {frozenset({0, 2, 6}), frozenset({1, 4}), frozenset({3, 5})}
 
 
 @pytest.mark.parametrize("kind", ["waypoint", "placed_anew"])
-def test_other_movements_have_places_by_where_clients_start(small: Small, kind: str) -> None:
+def test_other_movements_have_sites_by_where_clients_start(small: Small, kind: str) -> None:
     mobility = {"kind": kind} if kind == "waypoint" else {"kind": kind, "neighbours": 1}
-    simulation = Simulation(small(clients={"mobility": mobility}, learning={"shift": "permuted", "places": 3}))
-    homes = simulation.world.homes
-    assert homes.place is not None
-    assert set(homes.place) == set(range(homes.count))
-    assert homes.count <= 3
-    assert homes.change_at_s is None
+    simulation = Simulation(small(clients={"mobility": mobility}, learning={"shift": "permuted", "sites": 3}))
+    sites = simulation.world.sites
+    assert sites.site is not None
+    assert set(sites.site) == set(range(sites.count))
+    assert sites.count <= 3
+    assert sites.change_at_s is None
     assert simulation.run()["visits"] == 20
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("distinct", [1, 2, 5])
-def test_groups_are_at_most_as_many_as_there_are_places(count: int, distinct: int) -> None:
+def test_groups_are_at_most_as_many_as_there_are_sites(count: int, distinct: int) -> None:
     xy = np.repeat(np.random.default_rng(0).random((distinct, 2)), 3, axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -173,24 +171,24 @@ def test_groups_are_at_most_as_many_as_there_are_places(count: int, distinct: in
         assert len(set(group[3 * at : 3 * at + 3])) == 1  # who starts at the same spot is together
 
 
-def test_samples_shared_out_over_places(small: Small) -> None:
-    simulation = clumped(small, partition_over="places", partition={"kind": "labels", "labels": 2})
+def test_samples_shared_out_over_sites(small: Small) -> None:
+    simulation = clumped(small, partition_over="sites", partition={"kind": "labels", "labels": 2})
     data = simulation.learner.algorithm.data
-    assert data.place is not None
+    assert data.site is not None
     labels = [set(data.labels[data.first[i] : data.first[i + 1]].tolist()) for i in range(7)]
-    of_place = [set.union(*(labels[i] for i in np.flatnonzero(data.place == at))) for at in range(3)]
-    assert max(len(both) for both in of_place) == 2  # one where there are no samples of the other
-    assert len(set.union(*of_place)) > 2
-    sizes = [np.diff(data.first)[data.place == at] for at in range(3)]
+    of_site = [set.union(*(labels[i] for i in np.flatnonzero(data.site == at))) for at in range(3)]
+    assert max(len(both) for both in of_site) == 2  # one where there are no samples of the other
+    assert len(set.union(*of_site)) > 2
+    sizes = [np.diff(data.first)[data.site == at] for at in range(3)]
     assert all(size.max() - size.min() <= 1 for size in sizes)
     assert simulation.run()["visits"] == 20
 
 
-def test_data_that_do_not_fit_the_places_say_so(small: Small) -> None:
+def test_data_that_do_not_fit_the_sites_say_so(small: Small) -> None:
     with pytest.raises(ScenarioError, match=r'learning\.shift = "rotated": needs images'):
         Simulation(small(learning={"shift": "rotated"}))
-    with pytest.raises(ScenarioError, match="those of 8 clients or places, and there are 2"):
-        Simulation(small(learning={"partition_over": "places", "partition": "column"}))
+    with pytest.raises(ScenarioError, match="those of 8 clients or sites, and there are 2"):
+        Simulation(small(learning={"partition_over": "sites", "partition": "column"}))
 
 
 class OwnData:
@@ -246,17 +244,17 @@ def test_late_clients(small: Small, tmp_path: Path, learning: dict[str, Any]) ->
     assert found.summary["late_personal_test_acc"] > 0
 
 
-def test_late_clients_would_be_given_the_model_of_their_place(small: Small) -> None:
+def test_late_clients_would_be_given_the_model_of_their_site(small: Small) -> None:
     """Before they are ever met, under the oracle."""
     simulation = Simulation(small(clients={"late": 3}, learning={"algorithm": "squad_oracle"}, stop={"visits": 12}))
     simulation.start()
     while simulation.ledger.visits < 5:
         simulation.env.step()
     algorithm: Any = simulation.learner.algorithm
-    assert simulation.world.homes.place is not None
+    assert simulation.world.sites.site is not None
     assert not algorithm.participations[5:].any()
     tokens = algorithm.tokens(np.array([5, 6, 7]))
-    assert torch.equal(tokens, algorithm.centres[simulation.world.homes.place[5:]])
+    assert torch.equal(tokens, algorithm.centres[simulation.world.sites.site[5:]])
 
 
 def test_a_lost_exchange_leaves_neighbourhoods_as_they_were(small: Small) -> None:
