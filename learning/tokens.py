@@ -131,10 +131,6 @@ class AddedUp(Carried):
         return int(self._met[vehicle].sum()) if self._algorithm.grows else self._met.shape[1]
 
 
-def carried_by(vehicles: int, algorithm: Algorithm, merge: str) -> Carried:
+def carried_by(vehicles: int, algorithm: Algorithm) -> Carried:
     """What the vehicles carry: tokens whose changes add up where they can and are asked to, else averaged ones."""
-    return (
-        AddedUp(algorithm, vehicles)
-        if vehicles > 1 and merge == "add_up" and algorithm.adds_up
-        else Carried(algorithm, vehicles)
-    )
+    return AddedUp(algorithm, vehicles) if vehicles > 1 and algorithm.adds_up else Carried(algorithm, vehicles)

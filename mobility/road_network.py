@@ -95,6 +95,13 @@ class RoadNetwork:
         return routes
 
 
+def road_network(
+    terrain: Terrain, lines: Sequence[Sequence[Sequence[float]]], block_m: tuple[float, float] | None, area: int = 0
+) -> RoadNetwork:
+    """Roads along lines, or streets in a grid of blocks, in an open area of the terrain."""
+    return RoadNetwork(terrain, lines if block_m is None else grid_lines(terrain.size_m, block_m), area)
+
+
 def grid_lines(size_m: tuple[float, float], block_m: tuple[float, float]) -> list[list[list[float]]]:
     """Streets a block apart, as many as there is room for, in the middle; a line for every side of a block."""
     x, y = (streets(size, block).tolist() for size, block in zip(size_m, block_m, strict=True))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,53 +12,23 @@ import torch
 from numpy.typing import NDArray
 
 from fedmule.learning import memory
-from fedmule.learning.algorithms.apfl import APFL
-from fedmule.learning.algorithms.base import Algorithm, Model, Settings, layers
-from fedmule.learning.algorithms.clusters import IFCA, SquadOracle
-from fedmule.learning.algorithms.ditto import Ditto
-from fedmule.learning.algorithms.fedavg import FedAvg
-from fedmule.learning.algorithms.local import Local
-from fedmule.learning.algorithms.neighbourhood import Neighbourhood
-from fedmule.learning.algorithms.per_fedavg import PerFedAvg
-from fedmule.learning.algorithms.pfedme import PFedMe
-from fedmule.learning.algorithms.published import Derived, Printed
-from fedmule.learning.algorithms.rwsadmm import Slack
-from fedmule.learning.algorithms.walkman import Walkman
+from fedmule.learning.algorithms.base import Algorithm, Settings, Task
 from fedmule.learning.data import samples
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.data.partition import by_column, by_dirichlet, by_labels, check_rows, evenly, split
+from fedmule.learning.data.partition import check_rows, split
 from fedmule.learning.data.sites import Shift, SiteData, share_within
-from fedmule.learning.data.synthetic import synthetic
 from fedmule.learning.errors import DataError, MemoryShortError
 from fedmule.learning.evaluate import Evaluator
-from fedmule.learning.models.mlp import MLP
-from fedmule.learning.models.mlr import MLR
-from fedmule.learning.models.module import cnn
+from fedmule.learning.models.model import Model, layers
 from fedmule.learning.models.trial import try_model, wrap
 from fedmule.learning.tokens import Carried, carried_by
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.scenario.keys import OwnClass
-from fedmule.simulator.scenario.learning import ColumnPartition, LabelsPartition, Learning, SyntheticDataset
-from fedmule.simulator.scenario.plugins import make
+from fedmule.simulator.scenario.keys import Part
+from fedmule.simulator.scenario.learning import ColumnPartition, LabelsPartition
+from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.streams import Streams
 from fedmule.simulator.world import Sites
-
-DATASETS: dict[str, Any] = {
-    "synthetic": synthetic,
-    "mnist": samples.mnist,
-    "fashion_mnist": samples.fashion_mnist,
-    "cifar10": samples.cifar10,
-    "file": samples.from_file,
-}
-PARTITIONS: dict[str, Any] = {
-    "labels": by_labels,
-    "dirichlet": by_dirichlet,
-    "iid": evenly,
-    "column": by_column,
-}
-MODELS: dict[str, Any] = {"mlr": MLR, "mlp": MLP, "cnn": cnn}
-VARIANTS = {"slack": Slack, "derived": Derived, "printed": Printed}
 
 
 @dataclass(frozen=True)
@@ -78,31 +48,15 @@ class Learner:
             self.evaluator.look_again()
 
 
-def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any], sites: Sites) -> Learner:
+def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites: Sites) -> Learner:
     """Data and client state on the device, everyone with the same random model."""
     keys = scenario.learning
     device = choose_device(keys.device)
     data = build_data(scenario, streams, plugins, sites.site)
     model = build_model(scenario, streams, plugins, data)
-    named = layers(model)
-    if isinstance(keys.eps, tuple) and len(keys.eps) != len(named):
-        message = f"must have one width for each layer of the model: {', '.join(named)}"
-        raise ScenarioError(scenario.name, [Problem("learning.eps", message, list(keys.eps))])
-    kinds: dict[str, Any] = {
-        "rwsadmm": Neighbourhood if keys.token == "neighbourhood" else VARIANTS[keys.variant],
-        "ifca": IFCA,
-        "squad_oracle": SquadOracle,
-        "fedavg": FedAvg,
-        "ditto": Ditto,
-        "apfl": APFL,
-        "pfedme": PFedMe,
-        "per_fedavg": PerFedAvg,
-        "walkman": Walkman,
-        "local": Local,
-    }
-    copies = _state_copies("learning.algorithm", keys.algorithm, kinds, plugins)
-    if keys.algorithm.kind == "local":
-        copies += _state_copies("learning.reference", keys.reference, kinds, plugins)
+    _check_widths(scenario, keys.algorithm, "learning.algorithm", layers(model))
+    chosen = choose(keys.algorithm, "learning.algorithm", plugins)
+    copies = int(chosen.ask("state_tensors"))
     memory_bytes = memory.estimate(data.clients, model.parameters, copies, memory.size_of(data))
     try:
         memory.make_room(memory_bytes - (memory.size_of(data) if device.type == "cpu" else 0), device)
@@ -110,25 +64,26 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any],
         raise UserError(str(error)) from None
     data = data.to(device)
     site_data = _site_data(scenario, streams, sites, data)
-    parts = {
-        "data": data if site_data is None else site_data.data,
-        "model": model,
-        "settings": settings_of(keys),
-        "start": model.start(streams.generator("model")).to(device),
-        "draw": streams.draw("batches"),
-    }
-    if keys.algorithm.kind == "local":
-        parts["reference"] = make("learning.reference", keys.reference, kinds, plugins, **parts)
-    algorithm = make("learning.algorithm", keys.algorithm, kinds, plugins, **parts)
-    carried = carried_by(scenario.vehicle.count, algorithm, keys.merge)
+    task = Task(
+        data if site_data is None else site_data.data,
+        model,
+        Settings(keys.step_size, keys.batch_size, keys.local_steps, keys.open_at),
+        model.start(streams.generator("model")).to(device),
+        streams.draw("batches"),
+    )
+    algorithm: Algorithm = chosen.make(task=task)
+    carried = carried_by(scenario.vehicle.count, algorithm)
     return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, site_data)
 
 
-def settings_of(keys: Learning) -> Settings:
-    """The numbers an algorithm is run with; β by what has worked, where it is not given."""
-    settings = Settings(**{f.name: getattr(keys, f.name) for f in fields(Settings)})
-    one_step = keys.algorithm.kind == "walkman" or keys.reference.kind == "walkman" or keys.variant != "slack"
-    return settings if keys.beta is not None else replace(settings, beta=10.0 if one_step else 0.3)
+def _check_widths(scenario: Scenario, part: Part, at: str, named: Mapping[str, int]) -> None:
+    """Raise ScenarioError unless the tube has one width for all layers of the model or one for each."""
+    eps = getattr(part, "eps", None)
+    if isinstance(eps, tuple) and len(eps) != len(named):
+        message = f"must have one width for each layer of the model: {', '.join(named)}"
+        raise ScenarioError(scenario.name, [Problem(f"{at}.eps", message, list(eps))])
+    if isinstance(reference := getattr(part, "reference", None), Part):
+        _check_widths(scenario, reference, f"{at}.reference", named)
 
 
 def _site_data(scenario: Scenario, streams: Streams, sites: Sites, data: ClientData) -> SiteData | None:
@@ -143,21 +98,15 @@ def _site_data(scenario: Scenario, streams: Streams, sites: Sites, data: ClientD
     return SiteData(own, shift, sites.site, sites.movers)
 
 
-def _state_copies(key: str, part: Any, kinds: dict[str, Any], plugins: dict[str, Any]) -> int:
-    """How many tensors [n,d] the algorithm a table chooses will keep."""
-    return int(getattr(plugins[key] if isinstance(part, OwnClass) else kinds[part.kind], "state_copies", 1))
-
-
 def build_data(
-    scenario: Scenario, streams: Streams, plugins: dict[str, Any], site: NDArray[np.int64] | None = None
+    scenario: Scenario, streams: Streams, plugins: Plugins, site: NDArray[np.int64] | None = None
 ) -> ClientData:
     """Samples, shared out among the clients (over their sites, if asked) and split into their parts."""
     keys, clients = scenario.learning, scenario.clients.count
-    given: dict[str, Any] = {"clients": clients, "generator": streams.generator("data")}
-    if isinstance(keys.dataset, SyntheticDataset):
-        given["site"] = site
     with _explained(scenario, "learning.dataset", keys.dataset.kind):
-        pool = make("learning.dataset", keys.dataset, DATASETS, plugins, **given)
+        pool = choose(keys.dataset, "learning.dataset", plugins).make(
+            clients=clients, generator=streams.generator("data"), site=site
+        )
         if isinstance(pool, ClientData):  # a data set of the user's own may share itself out
             pool.check(clients)
             if keys.partition or keys.max_train_samples:
@@ -171,9 +120,8 @@ def build_data(
     partition = keys.partition or (ColumnPartition() if pool.owner is not None else LabelsPartition())
     generator = streams.generator("partition")
     over = clients if site is None or keys.partition_over == "clients" else int(site.max()) + 1
-    given = {"samples": pool, "clients": over, "generator": generator}
     with _explained(scenario, "learning.partition", partition.kind):
-        rows = make("learning.partition", partition, PARTITIONS, plugins, **given)
+        rows = choose(partition, "learning.partition", plugins).make(samples=pool, clients=over, generator=generator)
         check_rows(rows, pool, over)
         if site is not None and keys.partition_over == "sites":
             rows = share_within(rows, site, generator)
@@ -181,16 +129,14 @@ def build_data(
     return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
 
 
-def build_model(scenario: Scenario, streams: Streams, plugins: dict[str, Any], data: ClientData) -> Model:
+def build_model(scenario: Scenario, streams: Streams, plugins: Plugins, data: ClientData) -> Model:
     """The model the clients share; a torch module is wrapped."""
     keys = scenario.learning.model
-    given: dict[str, Any] = {"features": data.features.shape[1], "classes": data.classes}
-    if keys.kind == "cnn":
-        given["shape"] = data.shape
+    given = {"features": data.features.shape[1], "classes": data.classes, "shape": data.shape}
     with _explained(scenario, "learning.model", keys.kind):
         with torch.random.fork_rng(devices=[]):  # a module draws its first parameters from torch's own generator
             torch.manual_seed(int(streams.generator("module").integers(2**63)))
-            model: Any = make("learning.model", keys, MODELS, plugins, **given)
+            model: Any = choose(keys, "learning.model", plugins).make(**given)
         model = wrap(model, data) if isinstance(model, torch.nn.Module) else model
         try_model(model, data)
     checked: Model = model

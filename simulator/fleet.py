@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +10,16 @@ from numpy.typing import NDArray
 from fedmule.mobility.terrain import Terrain
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.walks.policy import Policy
-from fedmule.radio.walks.random import Rule, Walk
-from fedmule.radio.walks.rounds import NearestUnvisited, OldestFirst
-from fedmule.radio.walks.tour import Tour
 from fedmule.simulator.errors import Problem, ScenarioError
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.scenario.plugins import make
+from fedmule.simulator.scenario.parts import Plugins, choose
 
 
-def build_walks(scenario: Scenario, graph: ContactGraph, plugins: dict[str, Any]) -> tuple[Policy, ...]:
-    """A walk policy for each vehicle; they know nothing of each other."""
+def build_walks(scenario: Scenario, graph: ContactGraph, plugins: Plugins) -> tuple[Policy, ...]:
+    """Make a walk policy for each vehicle; they know nothing of each other."""
     keys = scenario.vehicle
-    kinds: dict[str, Any] = {
-        **{rule: partial(Walk, rule=rule, jump=keys.jump) for rule in get_args(Rule)},
-        "nearest_unvisited": NearestUnvisited,
-        "oldest_first": OldestFirst,
-        "tour": Tour,
-    }
-    return tuple(make("vehicle.walk", keys.walk, kinds, plugins, graph=graph) for _ in range(keys.count))
+    walk = choose(keys.walk, "vehicle.walk", plugins)
+    return tuple(walk.make(graph=graph, jump=keys.jump) for _ in range(keys.count))
 
 
 def vehicle_starts(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Contact, Exchange, Update
 from fedmule.radio.exchange import Outcome
-from fedmule.simulator.build import Learner, settings_of
+from fedmule.simulator.build import Learner
 from fedmule.simulator.meetings import Meeting
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
@@ -60,6 +60,7 @@ class Ledger:
         self._evaluate_contacts = scenario.learning.evaluate_contacts
         self._evaluator = learner.evaluator
         self._participations = learner.algorithm.participations
+        self._beta = learner.algorithm.beta
         self._log = NoLog()
         self._began = time.perf_counter()
         self.scenario = scenario
@@ -300,7 +301,7 @@ class Ledger:
             "active": self.active,
             "delivered": self.delivered,
             "gradient_steps": int(self.gradient_steps.sum()),
-            "beta": settings_of(self.scenario.learning).beta if "lagrangian" in self._last else None,
+            "beta": self._beta if "lagrangian" in self._last else None,
             "smoothness": self._evaluator.smoothness,
             "start_personal_test_acc_mean": self.start_acc,
             **self._personal(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import shapely
@@ -12,46 +11,19 @@ from numpy.typing import NDArray
 from fedmule.mobility.driving import Driving
 from fedmule.mobility.jamming import JammingZone
 from fedmule.mobility.models.movement import Movement, MovementError
-from fedmule.mobility.models.registry_gone import MOVEMENTS
 from fedmule.mobility.positions import Positions
-from fedmule.mobility.road_network import RoadNetwork, grid_lines
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.mobility.traces.trace import TraceError
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.link import Radio
-from fedmule.radio.propagation import Friis, LogDistance, Nakagami, Shadowing, ThreeLogDistance, TwoRay
-from fedmule.radio.radios.acoustic import Acoustic
-from fedmule.radio.radios.ble import Ble
-from fedmule.radio.radios.disc import Disc
-from fedmule.radio.radios.lora import Lora
-from fedmule.radio.radios.wifi_direct import WifiDirect
-from fedmule.radio.radios.zigbee import Zigbee
 from fedmule.radio.walks.policy import Policy
 from fedmule.radio.walks.random import Walk
 from fedmule.simulator.errors import Problem, ScenarioError
 from fedmule.simulator.fleet import build_walks, vehicle_starts
-from fedmule.simulator.scenario import FriisPropagation, PhysicalRadio, Scenario, TwoRayPropagation
-from fedmule.simulator.scenario.learning import SyntheticDataset
-from fedmule.simulator.scenario.mobility import RoadKeys, RoadsMobility
-from fedmule.simulator.scenario.plugins import make
+from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.streams import Streams
-
-RADIOS = {
-    "disc": Disc,
-    "wifi_direct": WifiDirect,
-    "zigbee": Zigbee,
-    "ble": Ble,
-    "lora": Lora,
-    "acoustic": Acoustic,
-}
-PROPAGATIONS = {
-    "friis": Friis,
-    "log_distance": LogDistance,
-    "two_ray": TwoRay,
-    "three_log_distance": ThreeLogDistance,
-    "nakagami": Nakagami,
-}
 
 
 @dataclass(frozen=True)
@@ -94,23 +66,13 @@ def build_terrain(scenario: Scenario) -> Terrain:
     )
 
 
-def build_radio(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> Radio:
-    """The radio, with its propagation model and its shadowing where it has them."""
-    part = scenario.radio
-    given: dict[str, Any] = {}
-    if isinstance(part, PhysicalRadio):
-        path, shadowing = getattr(part, "propagation", None), part.shadowing
-        if path is not None:
-            if isinstance(path, FriisPropagation | TwoRayPropagation) and path.frequency_mhz is None:
-                path = path.model_copy(update={"frequency_mhz": part.carrier_mhz})
-            given["propagation"] = make("radio.propagation", path, PROPAGATIONS, plugins)
-        if shadowing is not None:
-            given["shadowing"] = Shadowing(shadowing.db, shadowing.distance_m, streams.draw("shadowing"))
-    radio: Radio = make("radio", part, RADIOS, plugins, **given)
+def build_radio(scenario: Scenario, streams: Streams, plugins: Plugins) -> Radio:
+    """Make the radio, with its propagation model and its shadowing where it has them."""
+    radio: Radio = choose(scenario.radio, "radio", plugins).make(draw=streams.draw("shadowing"))
     return radio
 
 
-def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -> World:
+def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World:
     """The world at time 0. Raises ScenarioError where none can be built; lesser doubts become warnings."""
     terrain = build_terrain(scenario)
     starts = vehicle_starts(scenario, terrain)
@@ -126,39 +88,27 @@ def build_world(scenario: Scenario, streams: Streams, plugins: dict[str, Any]) -
     walks = build_walks(scenario, graph, plugins)
     if isinstance(walks[0], Walk):
         warnings += _connectivity(scenario, graph)
-    sites = _sites(scenario, positions, streams)
+    sites = _sites(scenario, positions, streams, plugins)
     return World(terrain, positions, radio, graph, walks, starts, driving, late, sites, tuple(warnings))
 
 
 def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -> Driving:
     vehicle = scenario.vehicle
     try:
-        roads = None if vehicle.roads is None else _roads(vehicle.roads, terrain, terrain.nearest_area(start))
+        roads = None
+        if vehicle.roads is not None:
+            area = terrain.nearest_area(start)
+            roads = choose(vehicle.roads, "vehicle.roads", {}).make(terrain=terrain, area=area)
     except MovementError as error:
         raise ScenarioError(scenario.name, [Problem(f"vehicle{error.key}", str(error))]) from None
     return Driving(terrain, vehicle.speed_mps, roads, vehicle.off_road_factor)
 
 
-def _roads(keys: RoadKeys, terrain: Terrain, area: int = 0) -> RoadNetwork:
-    lines = keys.lines if keys.block_m is None else grid_lines(terrain.size_m, keys.block_m)
-    return RoadNetwork(terrain, lines, area)
-
-
-def _positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: dict[str, Any]) -> Positions:
+def _positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: Plugins) -> Positions:
     clients = scenario.clients
     try:
-        given = {}
-        if isinstance(clients.mobility, RoadsMobility):
-            given["roads"] = _roads(clients.mobility.roads or RoadKeys(block_m=(100.0, 100.0)), terrain)
-        movement = make(
-            "clients.mobility",
-            clients.mobility,
-            MOVEMENTS,
-            plugins,
-            terrain=terrain,
-            count=clients.count,
-            draw=streams.draw("mobility"),
-            **given,
+        movement = choose(clients.mobility, "clients.mobility", plugins).make(
+            terrain=terrain, count=clients.count, draw=streams.draw("mobility")
         )
         if scenario.vehicle.count > 1 and type(movement).after_visit is not Movement.after_visit:
             raise MovementError("cannot position everyone anew after a visit where there are several vehicles", ".kind")
@@ -175,11 +125,14 @@ def _positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: 
     return Positions(trajectories, streams.draw("reports"), clients.report_period_s, clients.report_error_m)
 
 
-def _sites(scenario: Scenario, positions: Positions, streams: Streams) -> Sites:
+def _sites(scenario: Scenario, positions: Positions, streams: Streams, plugins: Plugins) -> Sites:
     learning, movement = scenario.learning, positions.trajectories.movement
-    kinds = (learning.algorithm.kind, learning.reference.kind)
-    alike = isinstance(learning.dataset, SyntheticDataset) and learning.dataset.alike_at_sites > 0
-    if learning.partition_over == "clients" and learning.shift == "none" and "squad_oracle" not in kinds and not alike:
+    if not (
+        learning.partition_over == "sites"
+        or learning.shift != "none"
+        or learning.dataset.needs_sites()
+        or choose(learning.algorithm, "learning.algorithm", plugins).ask("asks_for_sites")
+    ):
         return Sites()
     squad = getattr(movement, "squad", None)
     if squad is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, Draw, Model, Settings, Update
+from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
 from fedmule.learning.algorithms.fedavg import mean_by_samples
-from fedmule.learning.data.client_data import ClientData
 
 
 def mixture(v: Tensor, w: Tensor, alpha: Tensor) -> Tensor:
@@ -32,14 +33,15 @@ class APFL(Algorithm):
 
     state_copies = 2
 
-    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
-        super().__init__(data, model, settings, start, draw)
+    def __init__(self, task: Task, alpha: float, adaptive: bool) -> None:
+        super().__init__(task)
+        self.adaptive = adaptive
         self.own = self.models.clone()  # v [n,d]
-        self.alpha = start.new_full((data.clients, 1), settings.apfl_alpha)
+        self.alpha = task.start.new_full((task.data.clients, 1), alpha)
 
-    @property
-    def steps(self) -> int:
-        return 2 * self.settings.local_steps
+    @classmethod
+    def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
+        return 2 * local_steps
 
     def update(self, contact: Contact) -> Update:
         clients, eta = contact.clients, self.settings.step_size
@@ -51,7 +53,7 @@ class APFL(Algorithm):
         for rows in batches:
             to_w, _ = self._gradient(w, rows)
             g, loss = self._gradient(mixture(v, w, alpha), rows)
-            next_alpha = alpha_step(alpha, v, w, g, eta) if self.settings.apfl_adaptive else alpha
+            next_alpha = alpha_step(alpha, v, w, g, eta) if self.adaptive else alpha
             v, w, alpha = apfl_step(v, g, alpha, eta), w - eta * to_w, next_alpha
             losses += loss.mean()
         moved = self._replace_token(mean_by_samples(self, clients, w))

@@ -11,16 +11,12 @@ from torch import Tensor
 from fedmule.learning.algorithms.base import (
     BYTES_PER_NUMBER,
     Contact,
-    Draw,
     Exchange,
     IntArray,
-    Model,
-    Settings,
+    Task,
     Update,
-    descend,
 )
 from fedmule.learning.algorithms.fedavg import FedAvg, mean_by_samples
-from fedmule.learning.data.client_data import ClientData
 
 
 class Clusters(FedAvg):
@@ -28,10 +24,10 @@ class Clusters(FedAvg):
 
     carried = ("token", "centres")
 
-    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
-        super().__init__(data, model, settings, start, draw)
-        self.centres = self._first_centres(start, draw)  # [k,d]
-        self.cluster = np.zeros(data.clients, dtype=np.int64)  # [n] as last chosen
+    def __init__(self, task: Task, fine_tune: bool, clusters: int) -> None:
+        super().__init__(task, fine_tune)
+        self.centres = self._first_centres(task, clusters)  # [k,d]
+        self.cluster = np.zeros(task.data.clients, dtype=np.int64)  # [n] as last chosen
 
     def update(self, contact: Contact) -> Update:
         clients = contact.clients
@@ -40,7 +36,7 @@ class Clusters(FedAvg):
             return self._train_alone(clients)
         index = self._index(clients)
         before = self.models[index]
-        x, loss = descend(self, self.centres[self._index(chosen)], self._batches(clients))
+        x, loss = self._descend(self.centres[self._index(chosen)], self._batches(clients))
         centres = self.centres.clone()
         for k in np.unique(chosen).tolist():
             members = np.flatnonzero(chosen == k)
@@ -62,23 +58,23 @@ class Clusters(FedAvg):
         """The clusters [S] these clients belong to now."""
         raise NotImplementedError
 
-    def _first_centres(self, start: Tensor, draw: Draw) -> Tensor:
+    def _first_centres(self, task: Task, clusters: int) -> Tensor:
         raise NotImplementedError
 
 
 class IFCA(Clusters):
     """All models go down; a client takes the one with the least loss on its training data and sends that one back."""
 
-    def _first_centres(self, start: Tensor, draw: Draw) -> Tensor:
+    def _first_centres(self, task: Task, clusters: int) -> Tensor:
         """The start, and others of the same law: its numbers with random signs."""
-        k = self.settings.ifca_clusters
-        signs = draw(np.arange(k), np.full(k, -1), len(start)) < 0.5
+        start = task.start
+        signs = task.draw(np.arange(clusters), np.full(clusters, -1), len(start)) < 0.5
         signs[0] = True
         return start * torch.from_numpy(np.where(signs, 1.0, -1.0)).to(start)
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         whole = super().exchange(clients, progress)
-        k = self.settings.ifca_clusters
+        k = len(self.centres)
         looks = k * self.model.flops(1) / 3 * self.data.train_count[clients]  # a pass forward of each model
         free = self.released[clients] & self.opened(progress)
         up = whole.bytes_up + np.where(whole.bytes_up > 0, BYTES_PER_NUMBER, 0)  # which one it is
@@ -101,9 +97,14 @@ class IFCA(Clusters):
 class SquadOracle(Clusters):
     """Knows whose data belong together: a cluster for each site. What a perfect choice of clusters would give."""
 
-    def _first_centres(self, start: Tensor, draw: Draw) -> Tensor:
-        assert self.data.site is not None
-        return start.repeat(int(self.data.site.max()) + 1, 1)
+    needs_sites = True
+
+    def __init__(self, task: Task, fine_tune: bool) -> None:
+        assert task.data.site is not None
+        super().__init__(task, fine_tune, int(task.data.site.max()) + 1)
+
+    def _first_centres(self, task: Task, clusters: int) -> Tensor:
+        return task.start.repeat(clusters, 1)
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         whole = super().exchange(clients, progress)

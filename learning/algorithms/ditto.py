@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, Pull, Update, descend
+from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
 from fedmule.learning.algorithms.fedavg import mean_by_samples
+from fedmule.learning.steps import Pull
 
 
 def to_the_token(y: Tensor, eta: float, lam: float) -> Pull:
@@ -19,17 +22,21 @@ class Ditto(Algorithm):
     At λ = 0 it is FedAvg beside local training. Two gradients per local step; one model down and one up.
     """
 
-    @property
-    def steps(self) -> int:
-        return 2 * self.settings.local_steps
+    def __init__(self, task: Task, strength: float) -> None:
+        super().__init__(task)
+        self.strength = strength  # λ
+
+    @classmethod
+    def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
+        return 2 * local_steps
 
     def update(self, contact: Contact) -> Update:
-        clients, eta, lam = contact.clients, self.settings.step_size, self.settings.ditto_lambda
+        clients, eta, lam = contact.clients, self.settings.step_size, self.strength
         index = self._index(clients)
         before = self.models[index]
         batches = self._batches(clients, self.settings.local_steps)
-        w, _ = descend(self, self.token.repeat(len(clients), 1), batches)
-        v, loss = descend(self, before, batches, to_the_token(self.token, eta, lam))
+        w, _ = self._descend(self.token.repeat(len(clients), 1), batches)
+        v, loss = self._descend(before, batches, to_the_token(self.token, eta, lam))
         moved = self._replace_token(mean_by_samples(self, clients, w))
         self._store(index, before, v)
         return Update(float(loss), self.steps, moved)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Update, descend
+from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Task, Update
 from fedmule.learning.algorithms.opening import Opening
 
 
@@ -26,8 +26,12 @@ class FedAvg(Opening):
     With `fine_tune`, from `open_at` of the run on clients take the token once more and train on their own.
     """
 
+    def __init__(self, task: Task, fine_tune: bool) -> None:
+        super().__init__(task)
+        self.fine_tune = fine_tune
+
     def opened(self, progress: float) -> bool:
-        return self.settings.fine_tune and super().opened(progress)
+        return self.fine_tune and super().opened(progress)
 
     def update(self, contact: Contact) -> Update:
         clients = contact.clients
@@ -35,7 +39,7 @@ class FedAvg(Opening):
             return self._train_alone(clients)
         index = self._index(clients)
         before = self.models[index]
-        x, loss = descend(self, self.token.repeat(len(clients), 1), self._batches(clients))
+        x, loss = self._descend(self.token.repeat(len(clients), 1), self._batches(clients))
         moved = self._replace_token(mean_by_samples(self, clients, x))
         self._store(index, before, x)
         return Update(float(loss), self.steps, moved)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, Protocol
 
-from torch import Tensor
+from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, IntArray, Task, Update
 
-from fedmule.learning.algorithms.base import (
-    Algorithm,
-    Contact,
-    Draw,
-    Exchange,
-    IntArray,
-    Model,
-    Settings,
-    Update,
-    descend,
-)
-from fedmule.learning.data.client_data import ClientData
+
+class Chosen(Protocol):
+    """An algorithm a scenario chose, before it is built."""
+
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """Call a class method of the algorithm with its own keys."""
+        ...
 
 
 class Local(Algorithm):
@@ -27,18 +23,22 @@ class Local(Algorithm):
     the same times and take the same number of gradient steps on the same batches. No bytes are charged.
     """
 
-    def __init__(
-        self,
-        data: ClientData,
-        model: Model,
-        settings: Settings,
-        start: Tensor,
-        draw: Draw,
-        reference: Algorithm,
-    ) -> None:
-        super().__init__(data, model, settings, start, draw)
+    def __init__(self, task: Task, reference: Algorithm) -> None:
+        super().__init__(task)
         self.reference = reference
-        self.adds_up, self.grows = reference.adds_up, reference.grows  # so that meetings weigh the same
+        self.adds_up, self.grows = reference.adds_up, reference.grows  # so that meetings cost the same
+
+    @classmethod
+    def gradients_per_visit(cls, local_steps: int, *, reference: Chosen, **keys: Any) -> int:
+        return int(reference.ask("gradients_per_visit", local_steps))
+
+    @classmethod
+    def state_tensors(cls, *, reference: Chosen, **keys: Any) -> int:
+        return cls.state_copies + int(reference.ask("state_tensors"))
+
+    @classmethod
+    def asks_for_sites(cls, *, reference: Chosen, **keys: Any) -> bool:
+        return bool(reference.ask("asks_for_sites"))
 
     @property
     def steps(self) -> int:
@@ -58,6 +58,6 @@ class Local(Algorithm):
         self.reference.update(contact)
         index = self._index(clients)
         before = self.models[index]
-        x, loss = descend(self, before, self._batches(clients))
+        x, loss = self._descend(before, self._batches(clients))
         self._store(index, before, x)
         return Update(float(loss), self.steps, 0.0)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Contact, Draw, Exchange, IntArray, Model, Settings, Update, layers
+from fedmule.learning.algorithms.base import Contact, Exchange, IntArray, Task, Update
 from fedmule.learning.algorithms.rwsadmm import Slack
-from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.models.model import layers
 
 FloatArray = NDArray[np.float64]
 
-DECAY = 0.8  # of what the mule remembers of a client's neighbours, per visit to it
+DECAY = 0.8  # of what the vehicle remembers of a client's neighbours, per visit to it
 FORGET = 1e-3  # counts below this are dropped, so that what is kept does not grow with the run
 MIXTURES = np.array([0.0, 0.5, 1.0])  # shares ρ of the neighbourhood that clients try out
 TRIALS = (1, 3)  # a client tries them after so many visits
@@ -33,7 +34,7 @@ class Neighbours:
         self._visits = np.zeros(clients)  # T_i
 
     def visit(self, client: int, near: Iterable[int]) -> None:
-        """The mule came to a client and these others were in range."""
+        """Record a visit to a client, with these others in range."""
         counts = {j: DECAY * n for j, n in self._near[client].items()}
         for j in near:
             if j != client:
@@ -59,24 +60,24 @@ class Neighbourhood(Slack):
     """Slack whose client i is held to y_i = ρ c̄_i + (1 − ρ) y instead of y.
 
     c̄_i = Σ_j w_ij c_j / Σ_j w_ij is the mean of its neighbours' contributions and its own, y that of all clients
-    seen. The mule keeps everyone's last contribution; tokens differ, so each goes down on its own.
+    seen. The vehicle keeps everyone's last contribution; tokens differ, so each goes down on its own.
     """
 
-    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
-        super().__init__(data, model, settings, start, draw)
-        self.neighbours = Neighbours(data.clients)
-        self.rho: float | Tensor = 0.0 if isinstance(settings.rho, str) else settings.rho
-        self._trials = np.full(
-            (data.clients, len(MIXTURES)), np.nan
-        )  # the mixtures' errors at each client's last trial
-        self._holding_out = settings.rho == "cv"
+    def __init__(self, task: Task, rho: float | Literal["cv", "eb"], **slack: Any) -> None:
+        super().__init__(task, **slack)
+        self._rule = rho
+        self.neighbours = Neighbours(task.data.clients)
+        self.rho: float | Tensor = 0.0 if isinstance(rho, str) else rho
+        # The mixtures' errors at each client's last trial.
+        self._trials = np.full((task.data.clients, len(MIXTURES)), np.nan)
+        self._holding_out = rho == "cv"
         self._spread: dict[int, Tensor] = {}  # each client's last (noise, distance) of c̄_i, per layer
-        self._spreads = torch.zeros(2, len(layers(model)), dtype=torch.float64, device=self.device)  # their sum
+        self._spreads = torch.zeros(2, len(layers(task.model)), dtype=torch.float64, device=self.device)  # their sum
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         """One token each; two and a few numbers where a client tries the mixtures."""
         whole = super().exchange(clients, progress)
-        if self.opened(progress) or self.settings.rho != "cv":
+        if self.opened(progress) or self._rule != "cv":
             return replace(whole, broadcast=False)
         trying = np.isin(self.participations[clients], TRIALS)
         forward = self.model.flops(1) / 3  # a gradient is a pass forward and about two back
@@ -92,9 +93,9 @@ class Neighbourhood(Slack):
             self.neighbours.visit(contact.visited, contact.near.tolist())
         if self.opened(contact.progress):
             self._holding_out = False
-        elif self.settings.rho == "cv":
+        elif self._rule == "cv":
             self._try(contact.clients)
-        elif self.settings.rho == "eb":
+        elif self._rule == "eb":
             self._measure(contact.clients)
         return super().update(contact)
 
@@ -159,7 +160,7 @@ class Neighbourhood(Slack):
 
     def _token_without(self, client: int) -> Tensor:
         """The mean of the contributions of all others seen."""
-        count = self.seen_count if self.settings.growing_mean else self.data.clients
+        count = self.seen_count if self.growing_mean else self.data.clients
         if not self.seen[client] or count == 1:
             return self.token
         return self.token + (self.token - self.contributions[client]) / (count - 1)

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Draw, Exchange, IntArray, Model, Settings, Update, descend
-from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.algorithms.base import Algorithm, Exchange, IntArray, Task, Update
 
 
 class Opening(Algorithm):
@@ -19,9 +18,9 @@ class Opening(Algorithm):
     From then on the token stays as it is; a client takes it once (bytes down once, nothing up) and keeps its own model.
     """
 
-    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
-        super().__init__(data, model, settings, start, draw)
-        self.released = np.zeros(data.clients, dtype=bool)  # took the token since the opening
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.released = np.zeros(task.data.clients, dtype=bool)  # took the token since the opening
 
     def opened(self, progress: float) -> bool:
         """Whether clients train on their own now; an `open_at` of 1 or more is never."""
@@ -46,7 +45,7 @@ class Opening(Algorithm):
         index = self._index(clients)
         before = self.models.index_select(0, index)
         x = self._or_token(before, self.released[clients], self.tokens(clients))
-        x, loss = descend(self, x, self._batches(clients))
+        x, loss = self._descend(x, self._batches(clients))
         self.released[clients] = True
         self._store(index, before, x)
         return Update(float(loss), self.steps, 0.0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Literal
 
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, Update
+from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
 
 Gradient = Callable[[Tensor], Tensor]  # g(x) [S,d] at x [S,d]
+Variant = Literal["first_order", "hessian_free"]
 
 
 def adapted(w: Tensor, g: Tensor, alpha: float) -> Tensor:
@@ -34,16 +36,26 @@ class PerFedAvg(Algorithm):
     step (`first_order`) or 4 (`hessian_free`), and that one. One model down and one up.
     """
 
-    @property
-    def hessian_free(self) -> bool:
-        return self.settings.per_fedavg_variant == "hessian_free"
+    def __init__(self, task: Task, variant: Variant, adapt_step_size: float, delta: float) -> None:
+        super().__init__(task)
+        self.variant = variant
+        self.adapt_step_size = adapt_step_size  # α
+        self.delta = delta  # δ
+
+    @classmethod
+    def gradients_per_visit(cls, local_steps: int, *, variant: Variant, **keys: Any) -> int:
+        return (4 if variant == "hessian_free" else 2) * local_steps + 1
 
     @property
     def steps(self) -> int:
-        return (4 if self.hessian_free else 2) * self.settings.local_steps + 1
+        return self.gradients_per_visit(self.settings.local_steps, variant=self.variant)
+
+    @property
+    def hessian_free(self) -> bool:
+        return self.variant == "hessian_free"
 
     def update(self, contact: Contact) -> Update:
-        clients, alpha, count = contact.clients, self.settings.per_fedavg_step_size, self.settings.local_steps
+        clients, alpha, count = contact.clients, self.adapt_step_size, self.settings.local_steps
         index = self._index(clients)
         before, w = self.models[index], self.token.repeat(len(clients), 1)
         per_step = 3 if self.hessian_free else 2
@@ -60,13 +72,11 @@ class PerFedAvg(Algorithm):
         return Update(float(losses / count), self.steps, moved)
 
     def _step(self, w: Tensor, g_adapted: Tensor, rows: Tensor) -> Tensor:
-        keys = self.settings
+        eta = self.settings.step_size
         if not self.hessian_free:
-            return first_order_step(w, g_adapted, keys.step_size)
+            return first_order_step(w, g_adapted, eta)
 
         def gradient(x: Tensor) -> Tensor:
             return self._gradient(x, rows)[0]
 
-        return hessian_free_step(
-            w, g_adapted, gradient, keys.step_size, keys.per_fedavg_step_size, keys.per_fedavg_delta
-        )
+        return hessian_free_step(w, g_adapted, gradient, eta, self.adapt_step_size, self.delta)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, Pull, Update, descend
+from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
+from fedmule.learning.steps import Pull
 
 
 def to_the_global(w: Tensor, eta: float, lam: float) -> Pull:
@@ -25,12 +28,23 @@ def mixed(y: Tensor, w: Tensor, mix: float) -> Tensor:
 class PFedMe(Algorithm):
     """Per local step a client finds θ near its copy w of the token by inner steps on one batch; then w follows θ.
 
-    The personal model is θ; w is sent. The inner steps have the step size `step_size`, w's are `pfedme_step_size`.
+    The personal model is θ; w is sent. The inner steps have the step size `step_size`, those of w `outer_step_size`.
     """
+
+    def __init__(self, task: Task, penalty: float, outer_step_size: float, inner_steps: int, mix: float) -> None:
+        super().__init__(task)
+        self.penalty = penalty  # λ
+        self.outer_step_size = outer_step_size
+        self.inner_steps = inner_steps
+        self.mix = mix  # β
+
+    @classmethod
+    def gradients_per_visit(cls, local_steps: int, *, inner_steps: int, **keys: Any) -> int:
+        return local_steps * inner_steps
 
     @property
     def steps(self) -> int:
-        return self.settings.local_steps * self.settings.pfedme_inner_steps
+        return self.gradients_per_visit(self.settings.local_steps, inner_steps=self.inner_steps)
 
     def update(self, contact: Contact) -> Update:
         clients, keys = contact.clients, self.settings
@@ -39,10 +53,10 @@ class PFedMe(Algorithm):
         theta = w = self.token.repeat(len(clients), 1)
         losses = w.new_zeros(())
         for rows in self._batches(clients, keys.local_steps):
-            same = rows.expand(keys.pfedme_inner_steps, *rows.shape)
-            theta, loss = descend(self, theta, same, to_the_global(w, keys.step_size, keys.pfedme_lambda))
+            same = rows.expand(self.inner_steps, *rows.shape)
+            theta, loss = self._descend(theta, same, to_the_global(w, keys.step_size, self.penalty))
             losses += loss
-            w = outer_step(w, theta, keys.pfedme_step_size, keys.pfedme_lambda)
-        moved = self._replace_token(mixed(self.token, w, keys.pfedme_mix))
+            w = outer_step(w, theta, self.outer_step_size, self.penalty)
+        moved = self._replace_token(mixed(self.token, w, self.mix))
         self._store(index, before, theta)
         return Update(float(losses / keys.local_steps), self.steps, moved)

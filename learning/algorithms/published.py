@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Constraint, Contact, Draw, Model, Settings, Update, widths
+from fedmule.learning.algorithms.base import Algorithm, Constraint, Contact, Task, Update
 from fedmule.learning.algorithms.constraint import measure
-from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.algorithms.rwsadmm import Merge
+from fedmule.learning.steps import widths
 
 DECAY = 0.99  # of κ per visit, unless set otherwise
 
@@ -49,20 +53,26 @@ class _Published(Algorithm):
     """What both share: one step per visit, duals z, κ that decays, and the paper's L_β."""
 
     state_copies = 2
+    usual_beta = 10.0
+    beta: float
 
-    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
-        super().__init__(data, model, settings, start, draw)
+    def __init__(
+        self, task: Task, beta: float | None, kappa: float, kappa_decay: float | None, eps: float | tuple[float, ...]
+    ) -> None:
+        super().__init__(task)
+        self.beta = self.usual_beta if beta is None else beta
+        self.kappa_decay = DECAY if kappa_decay is None else kappa_decay
         self.duals = torch.zeros_like(self.models)  # z [n,d]
-        self._kappa = settings.kappa
-        self._eps = widths(model, settings.eps, start)
+        self._kappa = kappa
+        self._eps = widths(task.model, eps, task.start)
 
-    @property
-    def steps(self) -> int:
+    @classmethod
+    def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
         return 1
 
     def constraint(self, progress: float) -> Constraint:
         """L_β adds (1/n) Σ <z, |y − x| − eps> + (β/2)| |y − x| − eps |²."""
-        eps, beta = self._eps, self.settings.beta
+        eps, beta = self._eps, self.beta
 
         def penalty(rows: slice) -> Tensor:
             excess = (self.token - self.models[rows]).abs() - eps
@@ -73,7 +83,7 @@ class _Published(Algorithm):
     def _decay(self) -> float:
         """κ for this visit; smaller for the next."""
         kappa = self._kappa
-        self._kappa *= DECAY if self.settings.kappa_decay is None else self.settings.kappa_decay
+        self._kappa *= self.kappa_decay
         return kappa
 
 
@@ -82,23 +92,33 @@ class Derived(_Published):
 
     state_copies = 3
 
-    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
-        super().__init__(data, model, settings, start, draw)
-        self.adds_up = settings.token_pace is None
+    def __init__(
+        self,
+        task: Task,
+        beta: float | None,
+        kappa: float,
+        kappa_decay: float | None,
+        eps: float | tuple[float, ...],
+        token_pace: float | None,
+        merge: Merge,
+    ) -> None:
+        super().__init__(task, beta, kappa, kappa_decay, eps)
+        self.token_pace = token_pace
+        self.adds_up = token_pace is None and merge == "add_up"
         self.contributions = self.models.clone()  # c [n,d]
 
     def update(self, contact: Contact) -> Update:
-        clients, beta, eps, kappa = contact.clients, self.settings.beta, self._eps, self._decay()
+        clients, beta, eps, kappa = contact.clients, self.beta, self._eps, self._decay()
         index = self._index(clients)
         before = self.models[index]
         g, loss = self._gradient(before, self._batches(clients)[0])
         x = derived_x(self.token, self.duals[index], g, beta, eps)
         z = derived_z(x, self.token, self.duals[index], beta, kappa, eps)
         c = derived_c(x, self.token, z, beta, eps)
-        if self.settings.token_pace is None:
+        if self.token_pace is None:
             step = (c - self.contributions[index]).sum(dim=0) / self._divisor(self.data.clients, len(clients))
         else:
-            step = self.settings.token_pace * (c.mean(dim=0) - self.token)
+            step = self.token_pace * (c.mean(dim=0) - self.token)
         self.token = self.token + step
         self.duals[index] = z
         self.contributions[index] = c
@@ -109,11 +129,13 @@ class Derived(_Published):
 class Printed(_Published):
     """The paper's equations and its zero start: y = y' + (1/(n_i·|S|)) Σ [new bracket] − Σ [old bracket]."""
 
-    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
-        super().__init__(data, model, settings, torch.zeros_like(start), draw)
+    def __init__(
+        self, task: Task, beta: float | None, kappa: float, kappa_decay: float | None, eps: float | tuple[float, ...]
+    ) -> None:
+        super().__init__(replace(task, start=torch.zeros_like(task.start)), beta, kappa, kappa_decay, eps)
 
     def update(self, contact: Contact) -> Update:
-        clients, beta, eps, kappa = contact.clients, self.settings.beta, self._eps, self._decay()
+        clients, beta, eps, kappa = contact.clients, self.beta, self._eps, self._decay()
         index = self._index(clients)
         before, z_before = self.models[index], self.duals[index]
         g, loss = self._gradient(before, self._batches(clients)[0])

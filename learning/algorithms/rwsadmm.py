@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import (
-    Constraint,
-    Contact,
-    Draw,
-    IntArray,
-    Model,
-    Pull,
-    Settings,
-    Update,
-    clip,
-    descend,
-    kernels_for,
-    widths,
-)
+from fedmule.learning.algorithms.base import Constraint, Contact, IntArray, Task, Update
 from fedmule.learning.algorithms.constraint import measure
 from fedmule.learning.algorithms.opening import Opening
-from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.steps import Pull, clip, kernels_for, widths
 
 
 def project(x: Tensor, y: Tensor, eps: float | Tensor) -> Tensor:
@@ -56,6 +44,9 @@ def contribution(
     return ((1 - kappa) * lam).add_(e, alpha=kappa * beta), c
 
 
+Merge = Literal["add_up", "average"]  # what vehicles that meet make of their tokens
+
+
 class Slack(Opening):
     """ADMM for the set |x − y| ≤ eps, with proximal stochastic steps.
 
@@ -64,17 +55,35 @@ class Slack(Opening):
     """
 
     state_copies = 3
+    usual_beta = 0.3
+    beta: float
 
-    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
-        super().__init__(data, model, settings, start, draw)
+    def __init__(
+        self,
+        task: Task,
+        beta: float | None,
+        kappa: float,
+        kappa_decay: float | None,
+        eps: float | tuple[float, ...],
+        project_on_arrival: bool,
+        growing_mean: bool,
+        token_pace: float | None,
+        merge: Merge,
+    ) -> None:
+        super().__init__(task)
+        self.beta = self.usual_beta if beta is None else beta
+        self.kappa_decay = 1.0 if kappa_decay is None else kappa_decay
+        self.project_on_arrival = project_on_arrival
+        self.growing_mean = growing_mean
+        self.token_pace = token_pace
         self.duals = torch.zeros_like(self.models)  # lam [n,d]
         # c [n,d]. With the growing mean it counts for clients seen only; else everyone begins with the token.
-        self.contributions = torch.zeros_like(self.models) if settings.growing_mean else self.models.clone()
-        self.adds_up, self.grows = settings.token_pace is None, settings.growing_mean
-        self.seen = np.zeros(data.clients, dtype=bool)
+        self.contributions = torch.zeros_like(self.models) if growing_mean else self.models.clone()
+        self.adds_up, self.grows = token_pace is None and merge == "add_up", growing_mean
+        self.seen = np.zeros(task.data.clients, dtype=bool)
         self.seen_count = 0
-        self._kappa = settings.kappa
-        self._eps = widths(model, settings.eps, start)
+        self._kappa = kappa
+        self._eps = widths(task.model, eps, task.start)
 
     def eps(self, progress: float) -> float | Tensor:
         """The tube's half-width now, of all coordinates or of each [d]."""
@@ -84,19 +93,19 @@ class Slack(Opening):
         return super().opened(progress) or no_tube(self._eps)
 
     def update(self, contact: Contact) -> Update:
-        clients, eps, keys = contact.clients, self.eps(contact.progress), self.settings
+        clients, eps = contact.clients, self.eps(contact.progress)
         if self.opened(contact.progress):
             return replace(self._train_alone(clients), kappa=self._kappa)
         y = self.tokens(clients)
         x, pull = self._arrive(clients, y, eps)
-        x, loss = descend(self, x, self._batches(clients), pull)
+        x, loss = self._descend(x, self._batches(clients), pull)
         moved, kappa = self._contribute(clients, x, y, eps), self._kappa
-        self._kappa *= 1.0 if keys.kappa_decay is None else keys.kappa_decay
+        self._kappa *= self.kappa_decay
         return Update(float(loss), self.steps, moved, kappa)
 
     def constraint(self, progress: float) -> Constraint:
         """L_β adds (1/n) Σ <lam, r> + (β/2)|r|² with r = x − y − s; r = 0 once the tube is open."""
-        eps, beta = self.eps(progress), self.settings.beta
+        eps, beta = self.eps(progress), self.beta
         if no_tube(eps):
             return Constraint(0.0, 0.0, 0.0, float(self.duals.norm()), 0.0)
 
@@ -111,20 +120,20 @@ class Slack(Opening):
 
     def _arrive(self, clients: IntArray, y: Tensor, eps: float | Tensor) -> tuple[Tensor, Pull]:
         """The models [S,d] clients begin with, their token y for those not seen before, and what pulls them."""
-        keys, own = self.settings, self.seen[clients]
-        within = eps if keys.project_on_arrival else math.inf
+        beta, own = self.beta, self.seen[clients]
+        within = eps if self.project_on_arrival else math.inf
         if kernels := kernels_for(y, *self._kept()):
             kept, given = [part.numpy() for part in self._kept()], y.view(-1, y.shape[-1]).numpy()
-            x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, given, keys.beta, within))
+            x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, given, beta, within))
         else:
             index = self._index(clients)
             x = project(self._or_token(self.models[index], own, y), y, within)
-            anchor = y - self.duals[index] / keys.beta
-        return x, to_the_tube(anchor, keys.step_size, keys.beta, eps)
+            anchor = y - self.duals[index] / beta
+        return x, to_the_tube(anchor, self.settings.step_size, beta, eps)
 
     def _contribute(self, clients: IntArray, x: Tensor, y: Tensor, eps: float | Tensor) -> float:
         """Keep the models x [S,d] and what they contribute, and move the token; returns how far it moved."""
-        beta, kappa = self.settings.beta, self._kappa
+        beta, kappa = self.beta, self._kappa
         counts, share = self._token_rule(clients)
         if kernels := kernels_for(self.token, x, y, *self._kept()):
             kept, moved_sq = [part.numpy() for part in self._kept()], self.last_step_sq.numpy()
@@ -152,8 +161,8 @@ class Slack(Opening):
         first = ~self.seen[clients]
         self.seen[clients] = True
         self.seen_count += int(first.sum())
-        if self.settings.token_pace is not None:
-            return np.zeros_like(first), self.settings.token_pace / len(clients)
-        if self.settings.growing_mean:
+        if self.token_pace is not None:
+            return np.zeros_like(first), self.token_pace / len(clients)
+        if self.growing_mean:
             return ~first, 1 / self._divisor(self.seen_count, len(clients))
         return np.ones_like(first), 1 / self._divisor(self.data.clients, len(clients))

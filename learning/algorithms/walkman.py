@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, Literal
+
 import torch
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, Draw, Model, Settings, Update
-from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
 
 
 def walkman_step(y: Tensor, lam: Tensor, g: Tensor, beta: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -20,15 +21,17 @@ class Walkman(Algorithm):
     """One linearised step per visit; the token is the mean of all clients' last contributions."""
 
     state_copies = 3
-    adds_up = True
+    beta: float
 
-    def __init__(self, data: ClientData, model: Model, settings: Settings, start: Tensor, draw: Draw) -> None:
-        super().__init__(data, model, settings, start, draw)
+    def __init__(self, task: Task, beta: float, merge: Literal["add_up", "average"]) -> None:
+        super().__init__(task)
+        self.beta = beta
+        self.adds_up = merge == "add_up"
         self.duals = torch.zeros_like(self.models)
         self.contributions = self.models.clone()  # c [n,d]; their mean is the token from the start
 
-    @property
-    def steps(self) -> int:
+    @classmethod
+    def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
         return 1
 
     def update(self, contact: Contact) -> Update:
@@ -36,7 +39,7 @@ class Walkman(Algorithm):
         index = self._index(clients)
         before = self.models[index]
         g, loss = self._gradient(before, self._batches(clients)[0])
-        x, lam, c = walkman_step(self.token, self.duals[index], g, self.settings.beta)
+        x, lam, c = walkman_step(self.token, self.duals[index], g, self.beta)
         step = (c - self.contributions[index]).sum(dim=0) / self._divisor(self.data.clients, len(clients))
         self.token = self.token + step
         self.duals[index] = lam

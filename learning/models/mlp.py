@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Pull, kernels_for
 from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.steps import Pull, kernels_for
 
 
 def softmax_error(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

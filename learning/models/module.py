@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedmule.learning.algorithms.base import Pull, noise
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.errors import DataError
+from fedmule.learning.steps import Pull, noise
 
 
 class ModuleModel:

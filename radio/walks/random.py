@@ -114,3 +114,24 @@ def transition_matrix(edges: IntArray, members: BoolArray, rule: Rule, jump: flo
         j.append(columns)
         p.append(row.probability if dense is None else dense[columns])
     return csr_array((np.concatenate(p), (np.concatenate(i), np.concatenate(j))), shape=(n, n))
+
+
+class Degree(Walk):
+    """To each neighbour with the same probability."""
+
+    def __init__(self, graph: ContactGraph, jump: float) -> None:
+        super().__init__(graph, "degree", jump)
+
+
+class Metropolis(Walk):
+    """Metropolis–Hastings: in the long run all clients are visited equally often."""
+
+    def __init__(self, graph: ContactGraph, jump: float) -> None:
+        super().__init__(graph, "metropolis", jump)
+
+
+class Lazy(Walk):
+    """Stay half of the time, else as `Degree`."""
+
+    def __init__(self, graph: ContactGraph, jump: float) -> None:
+        super().__init__(graph, "lazy", jump)

@@ -65,12 +65,14 @@ def _link(given: Any) -> int:
 def _radio_of(kind: str, overrides: Sequence[str]) -> Radio:
     """The radio of that kind, with keys of its table set as KEY=VALUE."""
     from fedmule.simulator.errors import UserError
+    from fedmule.simulator.scenario import Scenario
     from fedmule.simulator.scenario.load import scenario_of
-    from fedmule.simulator.scenario.plugins import load_plugins
+    from fedmule.simulator.scenario.messages import kinds_of
     from fedmule.simulator.streams import Streams
-    from fedmule.simulator.world import RADIOS, build_radio
+    from fedmule.simulator.world import build_radio
 
-    if kind not in RADIOS:
-        raise UserError(f"fedmule link {kind}: no such radio; must be one of {', '.join(RADIOS)}")
+    kinds = list(kinds_of(Scenario, "radio"))
+    if kind not in kinds:
+        raise UserError(f"fedmule link {kind}: no such radio; must be one of {', '.join(kinds)}")
     scenario = scenario_of({"radio": {"kind": kind}}, [f"radio.{o}" for o in overrides], f"fedmule link {kind}")
-    return build_radio(scenario, Streams(scenario.seed), load_plugins(scenario, allowed=False))
+    return build_radio(scenario, Streams(scenario.seed), {})

@@ -1,17 +1,22 @@
-"""What a scenario file may say of learning: data, model, algorithm and their numbers."""
+"""Keys of learning: data, model, and the numbers all algorithms share."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, Tag
+from pydantic import Field
 
-from fedmule.simulator.scenario.keys import Count, NotNegative, Own, Part, Positive, Share, by_kind, key, short_for
+from fedmule.simulator.errors import Problem
+from fedmule.simulator.scenario.algorithms import Algorithm
+from fedmule.simulator.scenario.keys import Count, NotNegative, Part, Positive, Share, key, one_of, ordered
 
-Width = Annotated[float, Field(ge=0, allow_inf_nan=True)]  # of a tube; inf for none
+if TYPE_CHECKING:
+    from fedmule.simulator.scenario import Scenario
 
 
 class SyntheticDataset(Part):
+    makes = "learning.data.synthetic:synthetic"
     kind: Literal["synthetic"] = key("synthetic", "Synthetic(alpha, beta): a linear classifier per client")
     alpha: NotNegative = key(
         0.5, "shift of clients' models, the same for all classes; as published it cancels in the labels"
@@ -26,144 +31,105 @@ class SyntheticDataset(Part):
     alike: Share = key(0.0, "how much of clients' models is the same for all: 0 nothing, as published, 1 everything")
     alike_at_sites: Share = key(0.0, "how much more of them is the same for those at one site, such as a squad")
 
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check sizes, and that no more than everything is alike."""
+        yield from ordered(f"{at}.samples", self.samples)
+        if self.alike + self.alike_at_sites > 1:
+            message = f"must be at most 1 together with alike = {self.alike:g}"
+            yield Problem(f"{at}.alike_at_sites", message, self.alike_at_sites)
+
+    def needs_sites(self) -> bool:
+        """Tell whether sites differ."""
+        return self.alike_at_sites > 0
+
 
 class MnistDataset(Part):
+    makes = "learning.data.samples:mnist"
     kind: Literal["mnist"] = key("mnist", "handwritten digits; fetch once with `fedmule data mnist`")
 
 
 class FashionMnistDataset(Part):
+    makes = "learning.data.samples:fashion_mnist"
     kind: Literal["fashion_mnist"] = key("fashion_mnist", "pieces of clothing; `fedmule data fashion_mnist`")
 
 
 class Cifar10Dataset(Part):
+    makes = "learning.data.samples:cifar10"
     kind: Literal["cifar10"] = key("cifar10", "small colour pictures; `fedmule data cifar10`")
 
 
 class FileDataset(Part):
+    makes = "learning.data.samples:from_file"
     kind: Literal["file"] = key("file", "your own data: a label, perhaps a client, numbers in the other columns")
     path: str = Field(description="an .npz, .parquet or .csv file")
     label: str = key("label", "the column (in npz: array) of labels")
     client: str | None = key(None, "the column that says whose a sample is; one called client need not be named")
 
+    def files(self) -> dict[str, str]:
+        """The data."""
+        return {"path": self.path}
+
 
 class LabelsPartition(Part):
+    makes = "learning.data.partition:by_labels"
     kind: Literal["labels"] = key("labels", "samples of a few labels each, in unequal numbers")
     labels: Count = key(2, "labels per client")
 
 
 class DirichletPartition(Part):
+    makes = "learning.data.partition:by_dirichlet"
     kind: Literal["dirichlet"] = key("dirichlet", "each label shared out by a Dirichlet law")
     alpha: Positive = key(0.3, "small: strong skew; large: even")
 
 
 class IidPartition(Part):
+    makes = "learning.data.partition:evenly"
     kind: Literal["iid"] = key("iid", "the same number of random samples for everyone")
 
 
 class ColumnPartition(Part):
+    makes = "learning.data.partition:by_column"
     kind: Literal["column"] = key("column", "as the data say")
 
 
 class MlrModel(Part):
+    makes = "learning.models.mlr:MLR"
     kind: Literal["mlr"] = key("mlr", "multinomial logistic regression")
 
 
 class MlpModel(Part):
+    makes = "learning.models.mlp:MLP"
     kind: Literal["mlp"] = key("mlp", "multilayer perceptron")
     hidden: Annotated[tuple[Count, ...], Field(strict=False)] = key((100, 100), "widths of the hidden layers")
 
 
 class CnnModel(Part):
+    makes = "learning.models.module:cnn"
     kind: Literal["cnn"] = key("cnn", "two 5×5 convolutions, a layer of 512, dropout 25 % and 50 %; for images")
 
 
-class Rwsadmm(Part):
-    kind: Literal["rwsadmm"] = key("rwsadmm", "random-walk stochastic ADMM")
-
-
-class Fedavg(Part):
-    kind: Literal["fedavg"] = key("fedavg", "the token becomes the sample-weighted mean of the delivered models")
-
-
-class Ditto(Part):
-    kind: Literal["ditto"] = key(
-        "ditto", "FedAvg, and beside it a model of each client's own that is drawn to the token"
-    )
-
-
-class Apfl(Part):
-    kind: Literal["apfl"] = key("apfl", "clients mix a model of their own with their copy of FedAvg's")
-
-
-class Pfedme(Part):
-    kind: Literal["pfedme"] = key("pfedme", "personal models near the token, by Moreau envelopes")
-
-
-class PerFedavg(Part):
-    kind: Literal["per_fedavg"] = key("per_fedavg", "a token from which one gradient step makes a personal model")
-
-
-class Ifca(Part):
-    kind: Literal["ifca"] = key("ifca", "FedAvg with several models; each client takes the one that suits it best")
-
-
-class SquadOracle(Part):
-    kind: Literal["squad_oracle"] = key("squad_oracle", "FedAvg within each squad, as if one knew whose data are alike")
-
-
-class Walkman(Part):
-    kind: Literal["walkman"] = key("walkman", "consensus ADMM along a random walk")
-
-
-class Local(Part):
-    kind: Literal["local"] = key("local", "training alone, with the contacts and steps of `reference`")
-
-
-Dataset = Annotated[
-    Annotated[SyntheticDataset, Tag("synthetic")]
-    | Annotated[MnistDataset, Tag("mnist")]
-    | Annotated[FashionMnistDataset, Tag("fashion_mnist")]
-    | Annotated[Cifar10Dataset, Tag("cifar10")]
-    | Annotated[FileDataset, Tag("file")]
-    | Own,
-    by_kind,
-    short_for("synthetic"),
-]
-Partition = Annotated[
-    Annotated[LabelsPartition, Tag("labels")]
-    | Annotated[DirichletPartition, Tag("dirichlet")]
-    | Annotated[IidPartition, Tag("iid")]
-    | Annotated[ColumnPartition, Tag("column")]
-    | Own,
-    by_kind,
-    short_for("labels"),
-]
-Model = Annotated[
-    Annotated[MlrModel, Tag("mlr")] | Annotated[MlpModel, Tag("mlp")] | Annotated[CnnModel, Tag("cnn")] | Own,
-    by_kind,
-    short_for("mlr"),
-]
-Algorithm = Annotated[
-    Annotated[Rwsadmm, Tag("rwsadmm")]
-    | Annotated[Fedavg, Tag("fedavg")]
-    | Annotated[Ditto, Tag("ditto")]
-    | Annotated[Apfl, Tag("apfl")]
-    | Annotated[Pfedme, Tag("pfedme")]
-    | Annotated[PerFedavg, Tag("per_fedavg")]
-    | Annotated[Ifca, Tag("ifca")]
-    | Annotated[SquadOracle, Tag("squad_oracle")]
-    | Annotated[Walkman, Tag("walkman")]
-    | Annotated[Local, Tag("local")]
-    | Own,
-    by_kind,
-    short_for("rwsadmm"),
-]
+Dataset = one_of(
+    "synthetic",
+    SyntheticDataset,
+    MnistDataset,
+    FashionMnistDataset,
+    Cifar10Dataset,
+    FileDataset,
+    provided=("clients", "generator", "site"),
+)
+Partition = one_of(
+    "labels",
+    LabelsPartition,
+    DirichletPartition,
+    IidPartition,
+    ColumnPartition,
+    provided=("samples", "clients", "generator"),
+)
+Model = one_of("mlr", MlrModel, MlpModel, CnnModel, provided=("features", "classes", "shape"))
 
 
 class Learning(Part):
     algorithm: Algorithm = key("rwsadmm", "what is carried from client to client")
-    reference: Algorithm = key("rwsadmm", "local: the algorithm whose contacts and gradient steps it copies")
-    variant: Literal["slack", "derived", "printed"] = key("slack", "rwsadmm: which form of it")
     model: Model = key("mlr", "what clients learn")
     dataset: Dataset = key("synthetic", "what they learn from")
     partition: Partition | None = key(
@@ -186,57 +152,13 @@ class Learning(Part):
     local_steps: Count = key(
         10,
         "steps of a client per visit (walkman, derived, printed: always 1), of one gradient each; of 2 for ditto and "
-        "apfl, 2 or 4 for per_fedavg, pfedme_inner_steps for pfedme",
-    )
-    beta: Positive | None = key(
-        None, "rwsadmm, walkman: penalty β; by default 0.3 for rwsadmm slack, 10 for the other variants and walkman"
-    )
-    kappa: NotNegative = key(0.5, "rwsadmm: dual step κ")
-    kappa_decay: Annotated[float, Field(gt=0, le=1)] | None = key(
-        None, "rwsadmm: what κ is multiplied by per visit; by default 1 for slack, 0.99 for the others"
-    )
-    eps: Width | Annotated[tuple[Width, ...], Field(strict=False, min_length=1)] = key(
-        0.0, "rwsadmm: half-width of the tube |x − y| ≤ eps, inf for none; or a list of one for each layer of the model"
+        "apfl, 2 or 4 for per_fedavg, inner_steps for pfedme",
     )
     open_at: NotNegative = key(
-        0.75, "rwsadmm slack, fine_tune: share of the run after which clients train on their own; 1 or more for never"
+        0.75,
+        "rwsadmm slack, and where fine_tune is true: share of the run after which clients train on their own; 1 or "
+        "more for never",
     )
-    project_on_arrival: bool = key(True, "rwsadmm slack: start each visit inside the tube")
-    growing_mean: bool = key(True, "rwsadmm slack: the token is the mean of the clients seen, not of all")
-    token_pace: Annotated[float, Field(gt=0, le=1)] | None = key(
-        None,
-        "rwsadmm: the token goes this share of the way to the mean of the delivered contributions; by default it is "
-        "the mean of all clients' last ones",
-    )
-    merge: Literal["add_up", "average"] = key(
-        "add_up",
-        "rwsadmm slack and derived, walkman: what vehicles that meet make of their tokens; their changes add up, or "
-        "each counts vehicle.count times and the tokens are averaged. Other algorithms average",
-    )
-    token: Literal["global", "neighbourhood"] = key(
-        "global", "rwsadmm slack: one token for all, or each client's own, drawn to what its neighbours contributed"
-    )
-    rho: Literal["cv", "eb"] | Share = key(
-        "cv",
-        "neighbourhood: its share ρ in a client's token; chosen by clients that try it out (cv), from the spread of "
-        "contributions (eb), or fixed",
-    )
-    ifca_clusters: Count = key(8, "ifca: how many models")
-    fine_tune: bool = key(
-        False, "fedavg, ifca, squad_oracle: from open_at on clients take the token once more and train on their own"
-    )
-    ditto_lambda: NotNegative = key(1.0, "ditto: how strongly a personal model is drawn to the token, λ")
-    apfl_alpha: Share = key(0.5, "apfl: share α of a client's own model in its mixture; where it starts if adaptive")
-    apfl_adaptive: bool = key(False, "apfl: whether each client learns its α")
-    pfedme_lambda: Positive = key(15.0, "pfedme: how strongly a personal model is drawn to the global one, λ")
-    pfedme_step_size: Positive = key(0.005, "pfedme: step size of the global model; step_size is that of inner steps")
-    pfedme_inner_steps: Count = key(5, "pfedme: gradient steps towards the personal model, per local step")
-    pfedme_mix: Positive = key(1.0, "pfedme: how far the token goes to the mean of the delivered, β")
-    per_fedavg_step_size: NotNegative = key(0.01, "per_fedavg: step size α of the adaptation to a client")
-    per_fedavg_variant: Literal["first_order", "hessian_free"] = key(
-        "first_order", "per_fedavg: leave the Hessian out, or take a difference of gradients for it"
-    )
-    per_fedavg_delta: Positive = key(0.001, "per_fedavg hessian_free: how far apart the gradients are taken, δ")
     server: Literal["vehicle", "star"] = key(
         "vehicle",
         "who carries the token: the vehicle, or for comparison an ideal server that reaches `active` random clients at "
@@ -245,10 +167,19 @@ class Learning(Part):
     active: Literal["all", "visited"] | Count = key(
         "all", "who takes part in a contact: all in range, the visited client, or at most this many"
     )
-    evaluate_every: Count = key(20, "visits between looks at all clients (token accuracy, L_β, violation)")
+    evaluate_every: Count = key(20, "visits between evaluations of all clients (token accuracy, L_β, violation)")
     evaluate_contacts: bool = key(
         True,
-        "judge models after every contact; false: only every `evaluate_every` visits, for large models, which take "
-        "longer to judge on all their test samples than to train for a visit",
+        "evaluate models after every contact; false: only every `evaluate_every` visits, for large models, which take "
+        "longer to evaluate on all their test samples than to train for a visit",
     )
     device: Literal["auto", "cpu", "cuda"] = key("auto", "where the numbers are: auto takes a GPU if there is one")
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check shares, and who can take part."""
+        if self.server == "star" and self.active == "visited":
+            message = 'must be "all" or a number for server = "star": nobody is visited'
+            yield Problem(f"{at}.active", message, "visited")
+        if self.test_share + self.validation_share >= 1:
+            message = f"must be less than 1 together with test_share = {self.test_share:g}, to leave some for training"
+            yield Problem(f"{at}.validation_share", message, self.validation_share)

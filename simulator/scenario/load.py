@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,12 @@ from pydantic import ValidationError
 
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
 from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.algorithms import keep_reference
 from fedmule.simulator.scenario.geojson import expand_files
 from fedmule.simulator.scenario.keys import OwnClass, Part
 from fedmule.simulator.scenario.messages import problems_of
-from fedmule.simulator.scenario.rules import cross_check
+from fedmule.simulator.scenario.renamed import old_keys, upgrade
+from fedmule.simulator.scenario.rules import broken_rules
 
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE as on the command line, or values by their dotted keys
 
@@ -28,6 +31,8 @@ def load_scenario(name: str, overrides: Overrides = (), seed: int | None = None)
     path = find_scenario(name)
     source = str(path) if Path(name).exists() else name
     raw = read_toml(path, source)
+    if raw.get("format") == 1 or ("format" not in raw and (path.parent / "manifest.json").is_file()):
+        upgrade(raw)  # as an earlier version wrote it into its run folder
     if seed is not None:
         raw["seed"] = seed
     raw.setdefault("name", path.stem)
@@ -37,17 +42,27 @@ def load_scenario(name: str, overrides: Overrides = (), seed: int | None = None)
 def scenario_of(raw: dict[str, Any], overrides: Overrides, source: str, folder: Path = Path()) -> Scenario:
     """The scenario that a table as read from a file describes; files it names lie relative to `folder`."""
     pairs = overrides.items() if isinstance(overrides, Mapping) else [parse_override(text) for text in overrides]
-    set_keys = [_apply(raw, dotted, value) for dotted, value in pairs]
-    problems = expand_files(raw, folder)
+    set_keys = []
+    for dotted, value in pairs:
+        replaced = _algorithm(raw)
+        set_keys.append(_apply(raw, dotted, value))
+        if dotted == "learning.algorithm":
+            keep_reference(raw["learning"], replaced)
+    problems = old_keys(raw) + expand_files(raw, folder)
     _anchor_files(raw, folder)
     try:
         scenario = Scenario.model_validate(raw)
-        problems += cross_check(scenario)
+        problems += broken_rules(scenario)
     except ValidationError as error:
         problems += problems_of(error, Scenario)
     if problems:
         raise ScenarioError(source, [_with_source(p, set_keys) for p in problems])
     return scenario
+
+
+def _algorithm(raw: dict[str, Any]) -> Any:
+    learning = raw.get("learning")
+    return copy.deepcopy(learning.get("algorithm")) if isinstance(learning, dict) else None
 
 
 def packaged_scenarios() -> dict[str, Path]:

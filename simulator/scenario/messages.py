@@ -100,3 +100,9 @@ def tables_in(annotation: Any) -> dict[str, type[BaseModel]]:
         elif inner is not annotation and not isinstance(inner, str):
             found |= tables_in(inner)
     return found
+
+
+def kinds_of(table: type[BaseModel], key: str) -> dict[str, type[BaseModel]]:
+    """The parts that a key of a table can choose by their kinds, those of the program only."""
+    tables = tables_in(table.model_fields[key].annotation)
+    return {tag: part for tag, part in tables.items() if tag != "own"}

@@ -1,31 +1,37 @@
-"""What a scenario file may say about how clients move, kind by kind."""
+"""Keys of the mobility models and of roads."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, Tag, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import (
     Count,
     NotNegative,
-    Own,
     Part,
     Point,
     Positive,
     PositiveSpan,
     Share,
     Span,
-    by_kind,
     key,
-    short_for,
+    on_terrain,
+    one_of,
+    ordered,
 )
+
+if TYPE_CHECKING:
+    from fedmule.simulator.scenario import Scenario
 
 Line = Annotated[tuple[Point, ...], Field(strict=False, min_length=2)]
 
 
 class RoadKeys(Part):
+    makes = "mobility.road_network:road_network"
     lines: Annotated[tuple[Line, ...], Field(strict=False)] = key(
         (),
         'lines [[x, y], …], joined where a point of one lies on another; or { geojson = "town.geojson" }',
@@ -39,48 +45,81 @@ class RoadKeys(Part):
         return self
 
 
-class StaticMobility(Part):
+class MobilityKeys(Part):
+    """Common rules of the mobility models."""
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that spans go from lowest to highest."""
+        for name in ("speed_mps", "pause_s"):
+            span = getattr(self, name, None)
+            if isinstance(span, tuple):
+                yield from ordered(f"{at}.{name}", span)
+
+
+def _at_most_clients(key: str, value: int, scenario: Scenario) -> Iterator[Problem]:
+    if value > scenario.clients.count:
+        yield Problem(key, f"must be at most the number of clients, {scenario.clients.count}", value)
+
+
+class StaticMobility(MobilityKeys):
+    makes = "mobility.models.static:Static"
     kind: Literal["static"] = key("static", "nobody moves")
     positions: Annotated[tuple[Point, ...], Field(strict=False)] = key(
         (), "one [x, y] per client; by default random on open ground"
     )
 
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that there is a position on the terrain for each client."""
+        if self.positions and len(self.positions) != scenario.clients.count:
+            message = f"must have one position for each of the {scenario.clients.count} clients"
+            yield Problem(f"{at}.positions", message, f"{len(self.positions)} positions")
+        for i, position in enumerate(self.positions):
+            yield from on_terrain(f"{at}.positions[{i}]", position, scenario.terrain.size_m)
 
-class WaypointMobility(Part):
+
+class WaypointMobility(MobilityKeys):
+    makes = "mobility.models.waypoint:Waypoint"
     kind: Literal["waypoint"] = key("waypoint", "random waypoint: walk to a random position, pause, go on")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
     pause_s: Span = key((0.0, 60.0), "shortest and longest pause, s")
 
 
-class RandomWalkMobility(Part):
+class RandomWalkMobility(MobilityKeys):
+    makes = "mobility.models.random_walk:RandomWalk"
     kind: Literal["random_walk"] = key("random_walk", "straight on for a step, then another direction and speed")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
     step_s: Positive = key(60.0, "how long a step takes, s")
     step_m: Positive | None = key(None, "how long a step is, instead of step_s, m")
 
 
-class GaussMarkovMobility(Part):
+class GaussMarkovMobility(MobilityKeys):
+    makes = "mobility.models.gauss_markov:GaussMarkov"
     kind: Literal["gauss_markov"] = key("gauss_markov", "velocity remembers itself for a while")
     speed_mps: Positive = key(1.0, "mean speed, m/s")
     memory: Annotated[float, Field(ge=0, lt=1)] = key(0.85, "correlation of the velocity from one step to the next")
     step_s: Positive = key(10.0, "how long a step takes, s")
 
 
-class ManhattanMobility(Part):
+class ManhattanMobility(MobilityKeys):
+    makes = "mobility.models.manhattan:Manhattan"
     kind: Literal["manhattan"] = key("manhattan", "streets in a grid: straight on, left or right at every crossing")
     block_m: PositiveSpan = key((100.0, 100.0), "width and height of a block, m")
     turn: Share = key(0.5, "probability of turning at a crossing, left or right alike")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest speed, m/s")
 
 
-class RoadsMobility(Part):
+class RoadsMobility(MobilityKeys):
+    makes = "mobility.models.roads:Roads"
     kind: Literal["roads"] = key("roads", "by road, the shortest way, to random positions on it")
-    roads: RoadKeys | None = key(None, "which roads, such as { geojson = … }; by default streets 100 m apart")
+    roads: RoadKeys = key(
+        RoadKeys(block_m=(100.0, 100.0)), "which roads, such as { geojson = … }; by default streets 100 m apart"
+    )
     speed_mps: PositiveSpan = key((3.0, 14.0), "lowest and highest speed, m/s")
     pause_s: Span = key((0.0, 300.0), "shortest and longest pause, s")
 
 
-class SquadsMobility(Part):
+class SquadsMobility(MobilityKeys):
+    makes = "mobility.models.squads:Squads"
     kind: Literal["squads"] = key("squads", "groups that move together with a leader")
     squads: Count = key(5, "how many groups; clients are shared out equally")
     spread_m: Positive = key(20.0, "how far from the leader the others stand, m")
@@ -89,8 +128,17 @@ class SquadsMobility(Part):
     regroup_at_s: NotNegative | None = key(None, "when some clients change squad; by default nobody ever does, s")
     regroup_share: Share = key(0.5, "share of the clients that change; leaders stay")
 
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check the number of squads."""
+        yield from super().rules(at, scenario)
+        yield from _at_most_clients(f"{at}.squads", self.squads, scenario)
+        if self.regroup_at_s is not None and self.squads == 1:
+            message = "must not be given with a single squad: there is no other to change to"
+            yield Problem(f"{at}.regroup_at_s", message, self.regroup_at_s)
 
-class PatrolMobility(Part):
+
+class PatrolMobility(MobilityKeys):
+    makes = "mobility.models.patrol:Patrol"
     kind: Literal["patrol"] = key("patrol", "one route, walked over and over; starts are spread over it")
     route: Annotated[tuple[Point, ...], Field(strict=False)] = key(
         (), "points [[x, y], …]; by default a rectangle a quarter of the terrain off its borders"
@@ -99,8 +147,17 @@ class PatrolMobility(Part):
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest speed from one point to the next, m/s")
     pause_s: Span = key((0.0, 60.0), "shortest and longest stop at a point, s")
 
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that the route has two points at least, all on the terrain."""
+        yield from super().rules(at, scenario)
+        if len(self.route) == 1:
+            yield Problem(f"{at}.route", "must have at least 2 points", self.route)
+        for i, point in enumerate(self.route):
+            yield from on_terrain(f"{at}.route[{i}]", point, scenario.terrain.size_m)
 
-class HerdMobility(Part):
+
+class HerdMobility(MobilityKeys):
+    makes = "mobility.models.herd:Herd"
     kind: Literal["herd"] = key("herd", "wildlife: herds that rest, graze and walk")
     herds: Count = key(2, "how many herds; clients are shared out equally")
     spread_m: Positive = key(25.0, "standard deviation of an animal's position about the centre along each axis, m")
@@ -113,8 +170,13 @@ class HerdMobility(Part):
     top_speed_mps: Positive = key(4.0, "no animal is faster, m/s")
     step_s: Positive = key(30.0, "how long a step takes, s")
 
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check the number of herds."""
+        yield from _at_most_clients(f"{at}.herds", self.herds, scenario)
 
-class DriftMobility(Part):
+
+class DriftMobility(MobilityKeys):
+    makes = "mobility.models.drift:Drift"
     kind: Literal["drift"] = key("drift", "under water, with the currents of steady eddies")
     eddies: Count = key(6, "how many eddies, at random positions, turning left and right by turns")
     eddy_m: Positive = key(150.0, "radius of an eddy, where it turns fastest, m")
@@ -123,34 +185,48 @@ class DriftMobility(Part):
     moored: Share = key(0.0, "share of the clients that are moored and stay")
 
 
-class PlacedAnewMobility(Part):
-    kind: Literal["placed_anew"] = key("placed_anew", "random places, drawn anew every few visits, all connected")
-    every_visits: Count = key(10, "visits until everyone is placed anew")
+class RedrawnMobility(MobilityKeys):
+    makes = "mobility.models.redrawn:PlacedAnew"
+    kind: Literal["redrawn"] = key("redrawn", "random positions, redrawn every few visits, all connected")
+    every_visits: Count = key(10, "visits until all positions are redrawn")
     neighbours: Annotated[int, Field(ge=0)] = key(5, "neighbours everyone has at least")
     neighbour_range_m: Positive = key(100.0, "how near a neighbour is, m")
 
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that there are enough clients, and one vehicle."""
+        if self.neighbours >= scenario.clients.count:
+            message = f"must be less than the number of clients, {scenario.clients.count}"
+            yield Problem(f"{at}.neighbours", message, self.neighbours)
+        if scenario.vehicle.count > 1:
+            message = f'must be 1 for {at} = "redrawn": positions are redrawn after a visit'
+            yield Problem("vehicle.count", message, scenario.vehicle.count)
 
-class TraceMobility(Part):
+
+class TraceMobility(MobilityKeys):
+    makes = "mobility.models.recorded:Traced"
     kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
     path: str = Field(description="the trace: CSV, Parquet, SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON")
     shift_m: Point = key((0.0, 0.0), "added to all its positions, m")
     origin: Point | None = key(None, "[lon, lat] of (0, 0) where the file has degrees; by default its south-west")
 
+    def files(self) -> dict[str, str]:
+        """The trace."""
+        return {"path": self.path}
 
-Mobility = Annotated[
-    Annotated[StaticMobility, Tag("static")]
-    | Annotated[WaypointMobility, Tag("waypoint")]
-    | Annotated[RandomWalkMobility, Tag("random_walk")]
-    | Annotated[GaussMarkovMobility, Tag("gauss_markov")]
-    | Annotated[ManhattanMobility, Tag("manhattan")]
-    | Annotated[RoadsMobility, Tag("roads")]
-    | Annotated[SquadsMobility, Tag("squads")]
-    | Annotated[PatrolMobility, Tag("patrol")]
-    | Annotated[HerdMobility, Tag("herd")]
-    | Annotated[DriftMobility, Tag("drift")]
-    | Annotated[PlacedAnewMobility, Tag("placed_anew")]
-    | Annotated[TraceMobility, Tag("trace")]
-    | Own,
-    by_kind,
-    short_for("squads"),
-]
+
+Mobility = one_of(
+    "squads",
+    StaticMobility,
+    WaypointMobility,
+    RandomWalkMobility,
+    GaussMarkovMobility,
+    ManhattanMobility,
+    RoadsMobility,
+    SquadsMobility,
+    PatrolMobility,
+    HerdMobility,
+    DriftMobility,
+    RedrawnMobility,
+    TraceMobility,
+    provided=("terrain", "count", "draw"),
+)

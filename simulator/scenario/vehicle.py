@@ -1,50 +1,60 @@
-"""What a scenario file may say about the vehicles and where they drive."""
+"""Keys of the vehicles and of where they drive."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from fedmule.simulator.scenario.keys import Count, Own, Part, Point, Positive, Share, by_kind, key, short_for
+from fedmule.simulator.errors import Problem
+from fedmule.simulator.scenario.keys import Count, Part, Point, Positive, Share, key, on_terrain, one_of
 from fedmule.simulator.scenario.mobility import RoadKeys
+
+if TYPE_CHECKING:
+    from fedmule.simulator.scenario import Scenario
 
 
 class DegreeWalk(Part):
+    makes = "radio.walks.random:Degree"
     kind: Literal["degree"] = key("degree", "to each neighbour with the same probability")
 
 
 class MetropolisWalk(Part):
+    makes = "radio.walks.random:Metropolis"
     kind: Literal["metropolis"] = key("metropolis", "so that in the long run all clients are visited equally often")
 
 
 class LazyWalk(Part):
+    makes = "radio.walks.random:Lazy"
     kind: Literal["lazy"] = key("lazy", "half the time stay, else as degree")
 
 
 class NearestUnvisitedWalk(Part):
+    makes = "radio.walks.rounds:NearestUnvisited"
     kind: Literal["nearest_unvisited"] = key("nearest_unvisited", "to the nearest client not yet visited in this pass")
 
 
 class OldestFirstWalk(Part):
+    makes = "radio.walks.rounds:OldestFirst"
     kind: Literal["oldest_first"] = key("oldest_first", "to the client visited longest ago")
 
 
 class TourWalk(Part):
+    makes = "radio.walks.tour:Tour"
     kind: Literal["tour"] = key("tour", "round a short tour of all clients")
 
 
-Walk = Annotated[
-    Annotated[DegreeWalk, Tag("degree")]
-    | Annotated[MetropolisWalk, Tag("metropolis")]
-    | Annotated[LazyWalk, Tag("lazy")]
-    | Annotated[NearestUnvisitedWalk, Tag("nearest_unvisited")]
-    | Annotated[OldestFirstWalk, Tag("oldest_first")]
-    | Annotated[TourWalk, Tag("tour")]
-    | Own,
-    by_kind,
-    short_for("degree"),
-]
+Walk = one_of(
+    "degree",
+    DegreeWalk,
+    MetropolisWalk,
+    LazyWalk,
+    NearestUnvisitedWalk,
+    OldestFirstWalk,
+    TourWalk,
+    provided=("graph", "jump"),
+)
 
 
 def _one_or_many(value: Any) -> str:
@@ -60,8 +70,8 @@ class Vehicle(Part):
     speed_mps: Positive = key(10.0, "driving speed, m/s")
     start: Starts | None = key(
         None,
-        "where it starts, or a list of positions, one for each; by default the open position nearest the middle, and several "
-        "are spread over the terrain",
+        "where it starts, or a list of positions, one for each; by default the open position nearest the middle, and "
+        "several are spread over the terrain",
     )
     approach_m: Annotated[float, Field(ge=0.1)] = key(5.0, "how near it drives to the client it visits")
     give_up_s: Positive = key(900.0, "how long it chases one client before it turns to another")
@@ -82,3 +92,14 @@ class Vehicle(Part):
         if self.start is None or isinstance(positions[0], tuple):
             return {f"vehicle.start[{i}]": position for i, position in enumerate(positions)}
         return {"vehicle.start": positions}
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check the starts, and what several vehicles cannot do."""
+        starts = self.starts
+        if f"{at}.start[0]" in starts and len(starts) != self.count:
+            message = f"must be one position, or a list of one for each vehicle (vehicle.count = {self.count})"
+            yield Problem(f"{at}.start", message, f"{len(starts)} positions")
+        for key_, position in starts.items():
+            yield from on_terrain(key_, position, scenario.terrain.size_m)
+        if self.count > 1 and scenario.learning.server == "star":
+            yield Problem(f"{at}.count", 'must be 1 for learning.server = "star": nobody drives', self.count)

@@ -18,6 +18,7 @@ from fedmule.simulator.scenario.keys import Count, Part
 from fedmule.simulator.scenario.learning import Learning
 from fedmule.simulator.scenario.load import load_scenario, read_toml
 from fedmule.simulator.scenario.messages import problems_of
+from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.studies.batch import Failure, run_batch, run_folder
 from fedmule.simulator.studies.workers import Engine
 
@@ -147,20 +148,10 @@ def scenario_of_entry(experiment: Experiment, row: Row, column: Column, chosen: 
 # --- equal gradient steps -------------------------------------------------------------------------------------
 
 
-def gradients_per_visit(learning: Learning) -> int:
-    """Gradients that a client computes each time it takes part."""
-    algorithm, steps = learning.algorithm.kind, learning.local_steps
-    if algorithm == "local":
-        algorithm = learning.reference.kind
-    if algorithm in ("ditto", "apfl"):
-        return 2 * steps
-    if algorithm == "per_fedavg":
-        return (4 if learning.per_fedavg_variant == "hessian_free" else 2) * steps + 1
-    if algorithm == "pfedme":
-        return steps * learning.pfedme_inner_steps
-    if algorithm == "walkman" or (algorithm == "rwsadmm" and learning.variant != "slack"):
-        return 1
-    return steps
+def gradients_per_visit(learning: Learning, plugins: Plugins | None = None) -> int:
+    """Gradients that a client computes each time it takes part: the algorithm's class knows."""
+    algorithm = choose(learning.algorithm, "learning.algorithm", plugins or {})
+    return int(algorithm.ask("gradients_per_visit", learning.local_steps))
 
 
 def gradients_per_client(scenario: Scenario) -> float:

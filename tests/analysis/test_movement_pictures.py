@@ -12,13 +12,15 @@ import pytest
 import shapely
 
 from fedmule.analysis.movement import draw_movement, movement_of
-from fedmule.mobility.models.registry_gone import MOVEMENTS
 from fedmule.mobility.traces.trace import positions_at
+from fedmule.simulator.scenario.clients import Clients
 from fedmule.simulator.scenario.load import scenario_of
+from fedmule.simulator.scenario.messages import kinds_of
 from fedmule.simulator.streams import Streams
 from fedmule.simulator.world import build_world
 
 DOCS = Path(__file__).parents[2] / "docs"
+MOVEMENTS = kinds_of(Clients, "mobility")
 PAGE = (DOCS / "mobility.md").read_text(encoding="utf-8")
 TABLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 VILLAGE = next(tomllib.loads(table) for table in TABLES if table.startswith("[terrain]"))

@@ -313,7 +313,7 @@ def test_chains_of_the_paper_are_as_it_wants_them(small: Small, tmp_path: Path) 
     """Everyone with five neighbours or more: connected, aperiodic, and below 1 − 1/m^⅔."""
     changes = {
         "terrain": {"obstacles": []},
-        "clients": {"count": 20, "mobility": {"kind": "placed_anew", "every_visits": 5, "neighbour_range_m": 80.0}},
+        "clients": {"count": 20, "mobility": {"kind": "redrawn", "every_visits": 5, "neighbour_range_m": 80.0}},
         "radio": {"kind": "disc", "range_m": 80.0},
         "vehicle": {"jump": 0.0},
     }

@@ -92,11 +92,11 @@ VARIATIONS: dict[str, tuple[str, ...]] = {
         "smoke", "learning.algorithm={kind='ifca', clusters=3}", "learning.dataset={alike_at_sites=0.5}",
     ),
     "oracle-regroup-permuted": (
-        "smoke", "learning.algorithm=site_oracle", "learning.shift=permuted",
+        "smoke", "learning.algorithm=squad_oracle", "learning.shift=permuted",
         "clients.mobility={kind='squads', squads=3, regroup_at_s=60, regroup_share=0.5}",
     ),
     "shadowed-two-ray": (
-        "warzone", "radio={kind='wifi_direct', propagation='two_ray', shadowing={db=4}}", "learning.token_pace=0.5",
+        "warzone", "radio={kind='wifi_direct', propagation='two_ray', shadowing={db=4}}", "learning.algorithm.token_pace=0.5",
     ),
     "tube-per-layer": (
         "smoke", "learning.model={kind='mlp', hidden=[12]}",

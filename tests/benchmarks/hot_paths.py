@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from fedmule.learning.algorithms.base import Contact, Settings
+from fedmule.learning.algorithms.base import Contact, Settings, Task
 from fedmule.learning.algorithms.rwsadmm import Slack
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.evaluate import Evaluator
@@ -28,6 +28,8 @@ from fedmule.learning.models.module import ModuleModel, cnn
 from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories, position_at
+from fedmule.simulator.scenario.algorithms import RwsadmmKeys
+from fedmule.simulator.scenario.parts import choose
 from fedmule.simulator.streams import Streams
 
 
@@ -44,6 +46,9 @@ def ratio(ours: Callable[[], Any], plain: Callable[[], Any], rounds: int) -> tup
     return 1e6 * float(np.median(both[:, 0])), float(np.median(both[:, 1]) / np.median(both[:, 0]))
 
 
+BETA, KAPPA, EPS = 1.0, 0.5, 0.005
+
+
 def algorithm(clients: int, model: Any, shape: tuple[int, ...] = ()) -> Slack:
     """RWSADMM over clients with 60 random samples each."""
     generator = torch.Generator().manual_seed(0)
@@ -52,7 +57,11 @@ def algorithm(clients: int, model: Any, shape: tuple[int, ...] = ()) -> Slack:
     labels = torch.randint(10, (60 * clients,), generator=generator)
     data = ClientData(features, labels, 10, 60 * np.arange(clients + 1), np.full(clients, 50), shape=shape)
     start = model.start(np.random.default_rng(0))
-    return Slack(data, model, Settings(eps=0.005, open_at=2.0), start, Streams(0).draw("batches"))
+    settings = Settings(step_size=0.1, batch_size=20, local_steps=10, open_at=2.0)
+    task = Task(data, model, settings, start, Streams(0).draw("batches"))
+    part = RwsadmmKeys(beta=BETA, kappa=KAPPA, eps=EPS)
+    made: Slack = choose(part, "learning.algorithm", {}).make(task=task)
+    return made
 
 
 class Plain:
@@ -79,29 +88,29 @@ class Plain:
 
     def arrive(self, client: int) -> None:
         """A client seen before is projected into the tube; a new one takes the token."""
-        x, eps = parameters_to_vector(self.modules[client].parameters()).detach(), self.twin.settings.eps
+        x, eps = parameters_to_vector(self.modules[client].parameters()).detach(), EPS
         inside = torch.clamp(x, self.token - eps, self.token + eps) if client in self.contributions else self.token
         vector_to_parameters(inside.clone(), self.modules[client].parameters())
 
     def step(self, client: int, rows: Tensor) -> None:
-        keys, module = self.twin.settings, self.modules[client]
+        eta, module = self.twin.settings.step_size, self.modules[client]
         module.zero_grad()
         scores = module(self.twin.data.features[rows].view(len(rows), *self.twin.data.shape or (-1,)))
         torch.nn.functional.cross_entropy(scores, self.twin.data.labels[rows]).backward()
-        at, pace = 0, keys.step_size * keys.beta / (1 + keys.step_size * keys.beta)
+        at, pace = 0, eta * BETA / (1 + eta * BETA)
         with torch.no_grad():
             for p in module.parameters():
                 y, lam = (v[at : at + p.numel()].view_as(p) for v in (self.token, self.duals[client]))
-                x = p - keys.step_size * p.grad
-                q = x - y + lam / keys.beta
-                p.copy_(x - pace * (q - q.clamp(-keys.eps, keys.eps)))
+                x = p - eta * p.grad
+                q = x - y + lam / BETA
+                p.copy_(x - pace * (q - q.clamp(-EPS, EPS)))
                 at += p.numel()
 
     def contribution(self, client: int) -> Tensor:
-        keys, x = self.twin.settings, parameters_to_vector(self.modules[client].parameters()).detach()
-        s = (x - self.token + self.duals[client] / keys.beta).clamp(-keys.eps, keys.eps)
-        self.duals[client] = self.duals[client] + keys.kappa * keys.beta * (x - self.token - s)
-        return x - s + self.duals[client] / keys.beta
+        x = parameters_to_vector(self.modules[client].parameters()).detach()
+        s = (x - self.token + self.duals[client] / BETA).clamp(-EPS, EPS)
+        self.duals[client] = self.duals[client] + KAPPA * BETA * (x - self.token - s)
+        return x - s + self.duals[client] / BETA
 
 
 def update_benchmark(active: int, rounds: int, model: Any, module: Any, shape: Any = ()) -> tuple[float, float]:

@@ -47,7 +47,7 @@ def scenario(count: int, merge: str, size_m: float, range_m: float, seed: int, v
         "active": "visited",
         "open_at": 1.0,
         "evaluate_every": 8,
-        "merge": merge,
+        "algorithm": {"kind": "rwsadmm", "merge": merge},
     }
     return Scenario.model_validate(
         {

@@ -10,30 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from making import make
 
-from fedmule.learning.algorithms.apfl import APFL
-from fedmule.learning.algorithms.base import Algorithm, Contact, Settings
-from fedmule.learning.algorithms.clusters import IFCA, SquadOracle
-from fedmule.learning.algorithms.ditto import Ditto
-from fedmule.learning.algorithms.fedavg import FedAvg
-from fedmule.learning.algorithms.local import Local
-from fedmule.learning.algorithms.neighbourhood import Neighbourhood, Neighbours
-from fedmule.learning.algorithms.per_fedavg import PerFedAvg
-from fedmule.learning.algorithms.pfedme import PFedMe
-from fedmule.learning.algorithms.published import Derived, Printed
-from fedmule.learning.algorithms.rwsadmm import Slack
-from fedmule.learning.algorithms.walkman import Walkman
+from fedmule.learning.algorithms.base import Algorithm, Contact
+from fedmule.learning.algorithms.neighbourhood import Neighbours
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.data.partition import by_column, split
 from fedmule.learning.data.synthetic import synthetic
 from fedmule.learning.models.mlr import MLR
 from fedmule.simulator.streams import Streams
-
-KINDS = {
-    **{"slack": Slack, "derived": Derived, "printed": Printed, "fedavg": FedAvg, "walkman": Walkman},
-    **{"ditto": Ditto, "apfl": APFL, "pfedme": PFedMe, "per_fedavg": PerFedAvg},
-    **{"neighbourhood": Neighbourhood, "ifca": IFCA, "squad_oracle": SquadOracle},
-}
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -53,11 +38,8 @@ class Problem:
     start: torch.Tensor
     draw: Callable
 
-    def build(self, kind: str, reference: Algorithm | None = None, **settings: Any) -> Any:
-        parts = (self.data, self.model, Settings(**settings), self.start, self.draw)
-        if kind == "local":
-            return Local(*parts, reference=reference or Slack(*parts))
-        return KINDS[kind](*parts)
+    def build(self, kind: str, reference: Algorithm | None = None, **keys: Any) -> Any:
+        return make(kind, self.data, self.model, self.start, self.draw, reference, **keys)
 
 
 def in_double(data: ClientData) -> ClientData:

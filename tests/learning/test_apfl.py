@@ -37,7 +37,7 @@ def test_the_share_stays_between_none_and_all():
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_runs_follow_the_equations(problem, plain, contacts, adaptive):
     small = problem()
-    keys = {"local_steps": 4, "batch_size": 6, "step_size": 0.3, "apfl_alpha": 0.4, "apfl_adaptive": adaptive}
+    keys = {"local_steps": 4, "batch_size": 6, "step_size": 0.3, "alpha": 0.4, "adaptive": adaptive}
     algorithm, replay = small.build("apfl", **keys), plain.Replay(small.build("apfl", **keys))
     y = small.start.numpy()
     v, personal, alpha = np.tile(y, (7, 1)), np.tile(y, (7, 1)), np.full(7, 0.4)
@@ -68,7 +68,7 @@ def test_runs_follow_the_equations(problem, plain, contacts, adaptive):
 
 def test_with_nothing_of_ones_own_it_is_fedavg(problem, contacts):
     small = problem()
-    apfl, fedavg = small.build("apfl", apfl_alpha=0.0), small.build("fedavg")
+    apfl, fedavg = small.build("apfl", alpha=0.0), small.build("fedavg")
     for contact in contacts(7, 30):
         apfl.update(contact)
         fedavg.update(contact)
@@ -78,7 +78,7 @@ def test_with_nothing_of_ones_own_it_is_fedavg(problem, contacts):
 
 def test_with_all_of_ones_own_it_is_local_training(problem, contacts):
     small = problem()
-    apfl, local = small.build("apfl", apfl_alpha=1.0), small.build("local", reference=small.build("fedavg"))
+    apfl, local = small.build("apfl", alpha=1.0), small.build("local", reference=small.build("fedavg"))
     for contact in contacts(7, 30):
         apfl.update(contact)
         local.update(contact)
@@ -87,7 +87,7 @@ def test_with_all_of_ones_own_it_is_local_training(problem, contacts):
 
 def test_it_ends_at_the_fixed_point_of_its_objective(quadratic):
     """Token: least Σ n_i f_i. With w = y the mixture is the client's own minimiser; w then takes its local step."""
-    algorithm = quadratic.build("apfl", local_steps=1, batch_size=16, step_size=0.3, apfl_alpha=0.7)
+    algorithm = quadratic.build("apfl", local_steps=1, batch_size=16, step_size=0.3, alpha=0.7)
     for _ in range(600):
         algorithm.update(Contact(np.arange(3), 3, 0.0))
     weighted = np.array([4, 8, 16])[:, None, None] * quadratic.curvature

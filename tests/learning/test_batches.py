@@ -7,8 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import common_settings
 
-from fedmule.learning.algorithms.base import Algorithm, Settings
+from fedmule.learning.algorithms.base import Algorithm, Task
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.models.mlr import MLR
 from fedmule.simulator.streams import Streams
@@ -26,7 +27,7 @@ def blank(train, test, draw, batch=8, steps=3):
     first = np.concatenate([[0], np.cumsum(sizes)])
     data = ClientData(torch.zeros(first[-1], 2), torch.zeros(first[-1]).long(), 2, first, np.array(train))
     model = MLR(2, 2)
-    return Algorithm(data, model, Settings(batch_size=batch, local_steps=steps), torch.zeros(6), draw)
+    return Algorithm(Task(data, model, common_settings(batch_size=batch, local_steps=steps), torch.zeros(6), draw))
 
 
 def by_client(algorithm, contacts):
@@ -99,7 +100,7 @@ def test_the_smallest_and_the_largest_number_stay_inside(u):
 
     train = list(range(1, 300)) + [2**k + j for k in range(9, 24) for j in (-1, 0, 1)]
     data = ClientData(torch.zeros(1, 2), torch.zeros(1).long(), 2, np.cumsum([0, *train]), np.array(train))
-    algorithm = Algorithm(data, MLR(2, 2), Settings(batch_size=1, local_steps=1), torch.zeros(6), draw)
+    algorithm = Algorithm(Task(data, MLR(2, 2), common_settings(batch_size=1, local_steps=1), torch.zeros(6), draw))
     offset = algorithm._batches(np.arange(len(train)))[0, :, 0].numpy() - data.first[:-1]
     np.testing.assert_array_equal(offset, 0 if u == 0 else np.array(train) - 1)
 

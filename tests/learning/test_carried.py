@@ -88,10 +88,10 @@ class PlainSlack:
 @pytest.mark.parametrize("growing_mean", [True, False])
 def test_several_vehicles_follow_the_equations(problem, plain, contacts, merge: str, growing_mean: bool) -> None:
     made = problem()
-    slack = made.build("slack", growing_mean=growing_mean, **SETTINGS)
+    slack = made.build("slack", growing_mean=growing_mean, merge=merge, **SETTINGS)
     replay = plain.Replay(made.build("slack", **SETTINGS))
     expected = PlainSlack(made.start.numpy(), made.data.clients, replay, merge, growing_mean)
-    carried = carried_by(W, slack, merge)
+    carried = carried_by(W, slack)
     for event in events(contacts, made.data.clients, 60):
         if isinstance(event[1], int):
             carried.meet(*event)
@@ -113,7 +113,7 @@ def test_once_everything_is_known_the_token_is_the_mean_of_the_contributions(pro
     for growing_mean in (True, False):
         made = problem()
         algorithm = made.build(kind, growing_mean=growing_mean, **SETTINGS)
-        carried = carried_by(W, algorithm, "add_up")
+        carried = carried_by(W, algorithm)
         play(carried, events(contacts, made.data.clients, 50))
         for a, b in ((0, 1), (1, 2), (0, 1)):
             carried.meet(a, b)
@@ -128,8 +128,8 @@ def test_once_everything_is_known_the_token_is_the_mean_of_the_contributions(pro
 def test_averaged_tokens_keep_the_mean_of_all_contributions(problem, contacts, kind: str) -> None:
     """With the plain rule W·(1/n) of each change goes to one token of W: their mean is always that of contributions."""
     made = problem()
-    algorithm = made.build(kind, growing_mean=False, **SETTINGS)
-    carried = carried_by(W, algorithm, "average")
+    algorithm = made.build(kind, growing_mean=False, merge="average", **SETTINGS)
+    carried = carried_by(W, algorithm)
     play(carried, events(contacts, made.data.clients, 50))
     mean = algorithm.contributions.mean(dim=0).numpy()
     assert algorithm.token.numpy() == pytest.approx(mean, abs=1e-9)
@@ -139,7 +139,7 @@ def test_averaged_tokens_keep_the_mean_of_all_contributions(problem, contacts, k
 def test_one_vehicle_carries_what_the_algorithm_would(problem, contacts, kind: str) -> None:
     made = problem()
     alone, carried = made.build(kind, **SETTINGS), made.build(kind, **SETTINGS)
-    by_one = carried_by(1, carried, "add_up")
+    by_one = carried_by(1, carried)
     for contact in contacts(made.data.clients, 20):
         assert alone.update(contact) == by_one.update(0, contact)
     assert torch.equal(alone.token, carried.token)
@@ -151,7 +151,7 @@ def test_tokens_that_are_no_such_means_are_averaged(problem, contact, kind: str)
     made = problem()
     pace = {"token_pace": 0.3} if kind == "slack" else {}
     algorithm = made.build(kind, **SETTINGS, **pace)
-    carried = carried_by(2, algorithm, "add_up")
+    carried = carried_by(2, algorithm)
     assert not isinstance(carried, AddedUp)
     carried.update(0, contact(0, 1))
     carried.update(1, contact(2))
@@ -170,11 +170,11 @@ def test_tokens_that_are_no_such_means_are_averaged(problem, contact, kind: str)
 def test_what_a_meeting_weighs(problem, contact) -> None:
     made = problem()
     size = 4 * made.model.parameters
-    averaged = carried_by(3, made.build("fedavg"), "add_up").meeting(0, 1, 0.0)
+    averaged = carried_by(3, made.build("fedavg")).meeting(0, 1, 0.0)
     assert (averaged.bytes_down.tolist(), averaged.bytes_up.tolist()) == ([size], [size])
-    ifca = carried_by(3, made.build("ifca", ifca_clusters=5), "add_up").meeting(0, 1, 0.0)
+    ifca = carried_by(3, made.build("ifca", clusters=5)).meeting(0, 1, 0.0)
     assert ifca.bytes_down.tolist() == [5 * size]
-    slack = carried_by(3, made.build("slack", open_at=0.75), "add_up")
+    slack = carried_by(3, made.build("slack", open_at=0.75))
     overhead = 4 * 3 + 1  # counts of three vehicles' contacts, and a bit for each of seven clients
 
     def weigh(a: int, b: int, progress: float = 0.0) -> tuple[int, int]:
@@ -189,7 +189,7 @@ def test_what_a_meeting_weighs(problem, contact) -> None:
     slack.update(1, contact(2))
     assert weigh(1, 2) == (2 * size + overhead, overhead)  # it passes on what it heard
     assert weigh(1, 2, 0.8) == (0, 0)  # clients train on their own
-    local = carried_by(3, made.build("local"), "add_up")
+    local = carried_by(3, made.build("local"))
     local.update(0, contact(1))
     assert local.meeting(0, 1, 0.0).bytes_down.tolist() == [size + overhead]  # as long as its reference's
     assert not local.meeting(0, 1, 0.0).charged
@@ -200,7 +200,7 @@ def test_tokens_that_never_meet_stay_apart_but_bounded(problem, contacts) -> Non
     made = problem(clients=12, double=False)
     spread = {}
     for merge in ("add_up", "average"):
-        carried = carried_by(4, made.build("slack", **SETTINGS), merge)
+        carried = carried_by(4, made.build("slack", merge=merge, **SETTINGS))
         draw = np.random.default_rng(0)
         for contact in contacts(12, 240, progress=0.0, most=1):
             carried.update(int(draw.integers(4)), contact)

@@ -37,7 +37,7 @@ def in_two(shared, seed, clients=12, samples=40):
 def test_with_one_cluster_it_is_fedavg_bit_for_bit(problem, contacts, fine_tune, double):
     small = problem(double=double)
     keys = {"fine_tune": fine_tune, "open_at": 0.6, "local_steps": 3}
-    ifca, fedavg = small.build("ifca", ifca_clusters=1, **keys), small.build("fedavg", **keys)
+    ifca, fedavg = small.build("ifca", clusters=1, **keys), small.build("fedavg", **keys)
     for contact in contacts(7, 30):
         assert ifca.update(contact) == fedavg.update(contact)
         same(ifca, fedavg)
@@ -46,16 +46,16 @@ def test_with_one_cluster_it_is_fedavg_bit_for_bit(problem, contacts, fine_tune,
 
 
 def test_clusters_start_apart_and_of_the_same_law(problem):
-    algorithm = problem(features=60).build("ifca", ifca_clusters=5)
+    algorithm = problem(features=60).build("ifca", clusters=5)
     centres, start = algorithm.centres, algorithm.models[0]
     assert torch.equal(centres[0], start)
     assert torch.equal(centres.abs(), start.abs().repeat(5, 1))
     for i in range(5):
         for j in range(i):
             assert 0.3 < float((centres[i] != centres[j]).double().mean()) < 0.7
-    again = problem(features=60).build("ifca", ifca_clusters=5)
+    again = problem(features=60).build("ifca", clusters=5)
     assert torch.equal(again.centres, centres)
-    assert not torch.equal(problem(features=60, seed=2).build("ifca", ifca_clusters=5).centres.sign(), centres.sign())
+    assert not torch.equal(problem(features=60, seed=2).build("ifca", clusters=5).centres.sign(), centres.sign())
 
 
 def best(plain, algorithm, client):
@@ -66,7 +66,7 @@ def best(plain, algorithm, client):
 def test_clients_take_the_cluster_of_least_loss_and_only_those_chosen_move(problem, plain, contacts):
     """Whole updates against a plain computation."""
     small = problem()
-    keys = {"ifca_clusters": 4, "local_steps": 3, "batch_size": 6}
+    keys = {"clusters": 4, "local_steps": 3, "batch_size": 6}
     algorithm, replay = small.build("ifca", **keys), plain.Replay(small.build("fedavg", **keys))
     seen, kept = set(), 0
     for contact in contacts(7, 25):
@@ -101,7 +101,7 @@ def test_clients_take_the_cluster_of_least_loss_and_only_those_chosen_move(probl
 @pytest.mark.parametrize("seed", range(3))
 def test_two_planted_groups_are_found(shared, seed):
     small, group = in_two(shared, seed)
-    algorithm = small.build("ifca", ifca_clusters=2, local_steps=5)
+    algorithm = small.build("ifca", clusters=2, local_steps=5)
     generator = np.random.default_rng(seed)
     for _ in range(60):
         algorithm.update(meet(np.sort(generator.choice(12, 4, replace=False))))
@@ -115,7 +115,7 @@ def meet(clients, progress=0.0):
 
 def test_a_client_never_met_would_be_given_what_suits_it(shared):
     small, group = in_two(shared, 0)
-    algorithm = small.build("ifca", ifca_clusters=2, local_steps=5)
+    algorithm = small.build("ifca", clusters=2, local_steps=5)
     for _ in range(25):
         algorithm.update(meet(np.arange(8)))
     mine = {g: int(algorithm.cluster[:8][group[:8] == g][0]) for g in (0, 1)}
@@ -129,7 +129,7 @@ def test_a_client_never_met_would_be_given_what_suits_it(shared):
 def test_weight_of_an_exchange(problem, contact):
     small = problem()
     keys = {"fine_tune": True, "open_at": 0.5}
-    algorithm, fedavg = small.build("ifca", ifca_clusters=3, **keys), small.build("fedavg", **keys)
+    algorithm, fedavg = small.build("ifca", clusters=3, **keys), small.build("fedavg", **keys)
     who, whole = np.array([1, 2, 4]), 4 * 18
     looks = 3 * small.model.flops(1) / 3 * small.data.train_count[who]
     exchange, plainly = algorithm.exchange(who, 0.4), fedavg.exchange(who, 0.4)
@@ -146,7 +146,7 @@ def test_weight_of_an_exchange(problem, contact):
 
 def test_after_the_opening_clients_train_alone_from_the_cluster_they_take(problem, plain, contacts):
     small = problem()
-    keys = {"ifca_clusters": 3, "fine_tune": True, "open_at": 0.5, "local_steps": 3}
+    keys = {"clusters": 3, "fine_tune": True, "open_at": 0.5, "local_steps": 3}
     algorithm, twin = small.build("ifca", **keys), small.build("ifca", **keys)
     for contact in contacts(7, 15, progress=0.4):
         algorithm.update(contact)

@@ -19,7 +19,7 @@ class Run:
             algorithm.token = small.start.clone()
             algorithm.models = small.start.repeat(small.data.clients, 1)
         self.evaluator = Evaluator(algorithm)
-        n, beta, eps = small.data.clients, algorithm.settings.beta, algorithm.settings.eps
+        n, beta, eps = small.data.clients, algorithm.beta, algorithm._eps
         self.s, self.steps = np.zeros((n, len(small.start))), np.zeros(n)
         for contact in contacts:
             y, x, lam = (part.numpy().copy() for part in (algorithm.token, algorithm.models, algorithm.duals))
@@ -33,7 +33,7 @@ class Run:
 
     def expected(self, plain, kind):
         algorithm = self.algorithm
-        n, beta, eps = algorithm.data.clients, algorithm.settings.beta, algorithm.settings.eps
+        n, beta, eps = algorithm.data.clients, algorithm.beta, algorithm._eps
         y, lagrangian, excesses = algorithm.token.numpy(), 0.0, []
         for i in range(n):
             x, dual = algorithm.models[i].numpy(), algorithm.duals[i].numpy()

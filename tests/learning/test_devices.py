@@ -23,7 +23,7 @@ VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]
 @pytest.fixture(autouse=True)
 def _no_compiled_loops(monkeypatch):
     """They run on a CPU alone; here the same tensor operations run in both sites."""
-    for module in ("algorithms.base", "models.mlp", "algorithms.rwsadmm"):
+    for module in ("steps", "models.mlp", "algorithms.rwsadmm"):
         monkeypatch.setattr(f"fedmule.learning.{module}.kernels_for", lambda *tensors: None)
 
 
@@ -36,7 +36,9 @@ def network(kind, small):
 
 
 def build(small, kind):
-    keys = {"fine_tune": True, "apfl_adaptive": True, "per_fedavg_variant": "hessian_free", "eps": 0.01}
+    keys = {"fine_tune": True, "adaptive": True, "eps": 0.01}
+    if kind == "per_fedavg":
+        keys = {"variant": "hessian_free"}
     return small.build(kind, local_steps=2, **keys)
 
 

@@ -25,7 +25,7 @@ def test_the_step_is_down_the_gradient_of_the_personal_objective(problem):
 
 def test_runs_follow_the_equations(problem, plain, contacts):
     small = problem()
-    keys = {"local_steps": 4, "batch_size": 6, "step_size": 0.3, "ditto_lambda": 0.8}
+    keys = {"local_steps": 4, "batch_size": 6, "step_size": 0.3, "strength": 0.8}
     algorithm, replay = small.build("ditto", **keys), plain.Replay(small.build("ditto", **keys))
     y = small.start.numpy()
     v = np.tile(y, (7, 1))
@@ -50,7 +50,7 @@ def test_runs_follow_the_equations(problem, plain, contacts):
 @pytest.mark.parametrize("double", [True, False])
 def test_without_pull_it_is_fedavg_beside_local_training_bit_for_bit(problem, contacts, double):
     small = problem(double=double)
-    ditto = small.build("ditto", ditto_lambda=0.0)
+    ditto = small.build("ditto", strength=0.0)
     fedavg, local = small.build("fedavg"), small.build("local", reference=small.build("fedavg"))
     for contact in contacts(7, 30):
         update = ditto.update(contact)
@@ -62,7 +62,7 @@ def test_without_pull_it_is_fedavg_beside_local_training_bit_for_bit(problem, co
 
 def test_it_ends_at_the_fixed_point_of_its_objective(quadratic):
     """Token: least Σ n_i f_i. Personal: least f_i(v) + (λ/2)|v − y|²."""
-    algorithm = quadratic.build("ditto", local_steps=1, batch_size=16, step_size=0.3, ditto_lambda=0.6)
+    algorithm = quadratic.build("ditto", local_steps=1, batch_size=16, step_size=0.3, strength=0.6)
     for _ in range(400):
         algorithm.update(Contact(np.arange(3), 3, 0.0))
     weighted = np.array([4, 8, 16])[:, None, None] * quadratic.curvature

@@ -5,10 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import make
 from torch.nn import functional
 
-from fedmule.learning.algorithms.base import Contact, Settings
-from fedmule.learning.algorithms.fedavg import FedAvg, weighted_mean
+from fedmule.learning.algorithms.base import Contact
+from fedmule.learning.algorithms.fedavg import weighted_mean
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.models.mlr import MLR
 
@@ -61,8 +62,7 @@ def test_one_full_step_of_everyone_is_gradient_descent_on_all_samples():
     def draw(clients, visits, k):
         return np.tile((np.arange(k) + 0.5) / k, (len(clients), 1))
 
-    keys = Settings(step_size=0.7, batch_size=20, local_steps=1)
-    algorithm = FedAvg(data, MLR(4, 3), keys, start, draw)
+    algorithm = make("fedavg", data, MLR(4, 3), start, draw, step_size=0.7, batch_size=20, local_steps=1)
     algorithm.update(Contact(np.arange(3), 3, 0.0))
 
     union = torch.cat([torch.arange(a, a + n) for a, n in zip(first[:-1], counts, strict=True)])

@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from making import common_settings
 
-from fedmule.learning.algorithms.base import Algorithm, Pull, Settings, descend
+from fedmule.learning.algorithms.base import Algorithm, Task
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.models.mlp import MLP
 from fedmule.learning.models.mlr import MLR
+from fedmule.learning.steps import Pull
 
 MODELS = {"mlr": MLR(13, 4), "two classes": MLR(1, 2), "mlp": MLP(13, 3, (9, 6)), "wide": MLP(5, 12, (21,))}
 PULLS = ["none", "no width", "one width", "open", "widths", "first"]
@@ -31,7 +33,7 @@ def visit(model, clients, batch, dtype, seed=0, steps=5):
     labels = torch.randint(model.widths[-1], (50,), generator=g)
     data = ClientData(features, labels, model.widths[-1], np.array([0, 50]), np.array([40]))
     x = 0.5 * torch.randn(clients, model.parameters, generator=g, dtype=dtype)
-    algorithm = Algorithm(data, model, Settings(step_size=0.2), x[0], no_draw)
+    algorithm = Algorithm(Task(data, model, common_settings(step_size=0.2), x[0], no_draw))
     return algorithm, x, torch.randint(50, (steps, clients, batch), generator=g)
 
 
@@ -53,7 +55,7 @@ def pulled(kind, x):
 def plain(algorithm, x, batches, pull):
     """The same by the generic path."""
     algorithm.model = type("Plain", (), {"gradient": staticmethod(algorithm.model.gradient)})
-    return descend(algorithm, x, batches, pull)
+    return algorithm._descend(x, batches, pull)
 
 
 @pytest.mark.parametrize(("dtype", "within"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
@@ -76,18 +78,18 @@ def test_they_are_the_plain_steps(name, kind, clients, batch, dtype, within):
 def test_a_clients_bits_do_not_depend_on_the_others(name):
     algorithm, x, batches = visit(MODELS[name], 4, 20, torch.float32)
     pull = pulled("widths", x)
-    together, _ = descend(algorithm, x, batches, pull)
+    together, _ = algorithm._descend(x, batches, pull)
     for i in range(4):
         own = slice(i, i + 1)
-        alone, _ = descend(algorithm, x[own], batches[:, own], Pull(pull.anchor[own], pull.strength, pull.eps))
+        alone, _ = algorithm._descend(x[own], batches[:, own], Pull(pull.anchor[own], pull.strength, pull.eps))
         assert torch.equal(alone, together[own])
-    assert torch.equal(together, descend(algorithm, x, batches, pull)[0])
+    assert torch.equal(together, algorithm._descend(x, batches, pull)[0])
 
 
 def test_a_step_inside_the_tube_is_plain_sgd_bit_for_bit():
     algorithm, x, batches = visit(MODELS["mlp"], 2, 20, torch.float32)
     wide = Pull(x, 0.3, 100.0)
-    assert torch.equal(descend(algorithm, x, batches, wide)[0], descend(algorithm, x, batches)[0])
+    assert torch.equal(algorithm._descend(x, batches, wide)[0], algorithm._descend(x, batches)[0])
 
 
 @pytest.mark.parametrize("name", ["mlr", "mlp"])
@@ -95,10 +97,10 @@ def test_a_step_inside_the_tube_is_plain_sgd_bit_for_bit():
 def test_what_is_not_finite_stays_so(name, bad):
     """A run that diverges is noticed by its loss; one client's trouble is not another's."""
     algorithm, x, batches = visit(MODELS[name], 3, 20, torch.float32)
-    fine, _ = descend(algorithm, x, batches, pulled("one width", x))
+    fine, _ = algorithm._descend(x, batches, pulled("one width", x))
     pull = pulled("one width", x)
     x[1, -1] = bad
-    found, loss = descend(algorithm, x, batches, pull)
+    found, loss = algorithm._descend(x, batches, pull)
     assert not math.isfinite(loss)
     assert not torch.isfinite(found[1]).all()
     assert torch.equal(found[[0, 2]], fine[[0, 2]])
@@ -106,7 +108,7 @@ def test_what_is_not_finite_stays_so(name, bad):
 
 def test_extreme_scores_are_fine():
     algorithm, x, batches = visit(MODELS["mlr"], 2, 20, torch.float32)
-    found, loss = descend(algorithm, 1e4 * x, batches)
+    found, loss = algorithm._descend(1e4 * x, batches)
     assert torch.isfinite(found).all()
     assert math.isfinite(loss)
 
@@ -118,7 +120,7 @@ def test_models_of_other_kinds_take_the_plain_path():
 
     algorithm, x, batches = visit(Own(3, 2), 2, 5, torch.float64)
     assert algorithm.model.descend(x, algorithm.data, batches, 0.2, None) is None
-    torch.testing.assert_close(descend(algorithm, x, batches)[0], x - 5 * 0.2)
+    torch.testing.assert_close(algorithm._descend(x, batches)[0], x - 5 * 0.2)
     algorithm, x, batches = visit(MLR(3, 2), 2, 5, torch.float64)
     assert algorithm.model.descend(x, algorithm.data, batches, 0.2, None) is not None
     assert algorithm.model.descend(x.half(), algorithm.data, batches, 0.2, None) is None

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from making import make
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedmule.learning.algorithms.base import Contact, Pull, Settings, noise
-from fedmule.learning.algorithms.fedavg import FedAvg
+from fedmule.learning.algorithms.base import Contact
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.errors import DataError
 from fedmule.learning.models.mlp import MLP
 from fedmule.learning.models.module import ModuleModel, cnn
+from fedmule.learning.steps import Pull, noise
 from fedmule.simulator.streams import Streams
 
 
@@ -148,7 +149,7 @@ def test_dropout_follows_the_clients_own_stream_and_is_off_in_evaluation():
     assert torch.equal(*scores)
 
     def after(contacts):
-        algorithm = FedAvg(data, model, Settings(local_steps=2, batch_size=4), start, Streams(1).draw("batches"))
+        algorithm = make("fedavg", data, model, start, Streams(1).draw("batches"), local_steps=2, batch_size=4)
         for clients in contacts:
             algorithm.token = start.clone()  # so that only the client's own steps matter
             algorithm.update(Contact(np.array(clients), 3, 0.0))

@@ -56,8 +56,8 @@ def test_the_difference_stands_for_the_hessian_times_the_gradient_on_other_batch
 def test_runs_follow_the_equations(problem, plain, contacts, variant):
     small = problem()
     alpha, delta, per_step = 0.2, 0.05, 3 if variant == "hessian_free" else 2
-    keys = {"local_steps": 3, "batch_size": 6, "step_size": 0.3, "per_fedavg_step_size": alpha}
-    keys |= {"per_fedavg_variant": variant, "per_fedavg_delta": delta}
+    keys = {"local_steps": 3, "batch_size": 6, "step_size": 0.3, "adapt_step_size": alpha}
+    keys |= {"variant": variant, "delta": delta}
     algorithm, replay = small.build("per_fedavg", **keys), plain.Replay(small.build("per_fedavg", **keys))
     y = small.start.numpy()
     personal = np.tile(y, (7, 1))
@@ -90,7 +90,7 @@ def test_runs_follow_the_equations(problem, plain, contacts, variant):
 @pytest.mark.parametrize("variant", ["first_order", "hessian_free"])
 def test_it_ends_at_the_fixed_point_of_its_objective(quadratic, variant):
     """Σ of the clients' steps is zero: A(I − αA) applied to y − b, and (I − αA) once more with the Hessian."""
-    keys = {"step_size": 0.2, "per_fedavg_step_size": 0.3, "per_fedavg_variant": variant, "per_fedavg_delta": 0.5}
+    keys = {"step_size": 0.2, "adapt_step_size": 0.3, "variant": variant, "delta": 0.5}
     algorithm = quadratic.build("per_fedavg", local_steps=1, batch_size=16, **keys)
     for _ in range(500):
         algorithm.update(Contact(np.arange(3), 3, 0.0))
@@ -106,7 +106,7 @@ def test_it_ends_at_the_fixed_point_of_its_objective(quadratic, variant):
 def test_without_adaptation_it_is_fedavg_of_clients_that_count_alike(problem):
     """α = 0, one step on the second of two batches."""
     small = problem(clients=3)
-    algorithm = small.build("per_fedavg", per_fedavg_step_size=0.0, local_steps=1, batch_size=5)
+    algorithm = small.build("per_fedavg", adapt_step_size=0.0, local_steps=1, batch_size=5)
     rows = small.build("per_fedavg", local_steps=1, batch_size=5)._batches(np.arange(3))
     algorithm.update(Contact(np.arange(3), 3, 0.0))
     g, _ = small.model.gradient(small.start.repeat(3, 1), small.data.features[rows[1]], small.data.labels[rows[1]])

@@ -39,7 +39,7 @@ def test_the_outer_step_and_the_token():
 
 def test_many_inner_steps_find_the_least_of_the_personal_objective(problem, plain):
     small = problem(clients=3)
-    keys = {"local_steps": 1, "batch_size": 12, "pfedme_lambda": 2.0, "pfedme_inner_steps": 2000}
+    keys = {"local_steps": 1, "batch_size": 12, "penalty": 2.0, "inner_steps": 2000}
     algorithm, replay = small.build("pfedme", **keys), plain.Replay(small.build("pfedme", local_steps=1, batch_size=12))
     clients, w = np.arange(3), small.start.numpy()
     batches = replay.batches(clients)[:, 0]
@@ -58,8 +58,8 @@ def test_many_inner_steps_find_the_least_of_the_personal_objective(problem, plai
 def test_runs_follow_the_equations(problem, plain, contacts):
     small = problem()
     eta, lam, inner, outer, mix = 0.3, 4.0, 3, 0.05, 0.8
-    keys = {"local_steps": 4, "batch_size": 6, "step_size": eta, "pfedme_lambda": lam, "pfedme_inner_steps": inner}
-    keys |= {"pfedme_step_size": outer, "pfedme_mix": mix}
+    keys = {"local_steps": 4, "batch_size": 6, "step_size": eta, "penalty": lam, "inner_steps": inner}
+    keys |= {"outer_step_size": outer, "mix": mix}
     algorithm, replay = small.build("pfedme", **keys), plain.Replay(small.build("pfedme", **keys))
     y = small.start.numpy()
     personal = np.tile(y, (7, 1))
@@ -86,7 +86,7 @@ def test_runs_follow_the_equations(problem, plain, contacts):
 def test_it_ends_at_the_fixed_point_of_its_objective(quadratic):
     """Token: least Σ of the Moreau envelopes, (A + λ)⁻¹λA around b. Personal: least f_i(θ) + (λ/2)|θ − y|²."""
     lam = 2.0
-    keys = {"pfedme_lambda": lam, "pfedme_inner_steps": 30, "pfedme_step_size": 0.6, "step_size": 0.4}
+    keys = {"penalty": lam, "inner_steps": 30, "outer_step_size": 0.6, "step_size": 0.4}
     algorithm = quadratic.build("pfedme", local_steps=1, batch_size=16, **keys)
     for _ in range(100):
         algorithm.update(Contact(np.arange(3), 3, 0.0))

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from making import make
 from meetings import Fixed, meeting
 
-from fedmule.learning.algorithms.base import Settings
-from fedmule.learning.algorithms.neighbourhood import Neighbourhood, choose_rho
+from fedmule.learning.algorithms.neighbourhood import choose_rho
 from fedmule.learning.data.client_data import ClientData
 
 STATE = ("models", "token", "duals", "contributions", "last_step_sq")
@@ -129,7 +129,7 @@ def with_tasks(small, task, seed):
 def walked(shared, task, group, seed, visits, **keys):
     """An algorithm after random visits, with those of the same group in range."""
     small = with_tasks(shared(clients=len(group), seed=seed, samples=16), task, seed)
-    algorithm = small.build("neighbourhood", open_at=9.0, **{"rho": "cv", **keys})
+    algorithm = small.build("neighbourhood", beta=1.0, open_at=9.0, **{"rho": "cv", **keys})
     generator = np.random.default_rng(seed)
     for visited in generator.integers(0, len(group), visits):
         near = np.flatnonzero(group == group[visited]).tolist()
@@ -182,7 +182,7 @@ def test_the_spread_is_judged_layer_by_layer():
     """In the first layer neighbourhoods differ twice as much as clients, in the second they do not."""
     n, group, generator = 60, np.repeat(np.arange(12), 5), np.random.default_rng(0)
     data = ClientData(torch.zeros(0, 1), torch.zeros(0).long(), 2, np.zeros(n + 1, int), np.zeros(n, int))
-    algorithm = Neighbourhood(data, Layers, Settings(rho="eb"), torch.zeros(500, dtype=torch.float64), None)
+    algorithm = make("neighbourhood", data, Layers, torch.zeros(500, dtype=torch.float64), None, rho="eb")
     algorithm.neighbours = Fixed(group)
     c = generator.normal(size=(n, 500))
     c[:, :300] += 2.0 * generator.normal(size=(12, 300))[group]

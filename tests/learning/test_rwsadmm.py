@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import make
 
-from fedmule.learning.algorithms.base import Settings
-from fedmule.learning.algorithms.rwsadmm import Slack, contribution, project, to_the_tube
+from fedmule.learning.algorithms.rwsadmm import contribution, project, to_the_tube
 from fedmule.learning.algorithms.walkman import walkman_step
 from fedmule.learning.data.client_data import ClientData
 
@@ -134,14 +134,14 @@ class Plain:
     """The algorithm once more, a client at a time, with the token as the mean of all stored contributions."""
 
     def __init__(self, plain, twin):
-        self.replay, self.set = plain.Replay(twin), twin.settings
+        self.replay, self.set = plain.Replay(twin), twin
         n = twin.data.clients
         self.y = twin.token.numpy().copy()
         self.x, self.lam, self.s = {}, {}, {}
         self.c = {} if self.set.growing_mean else dict.fromkeys(range(n), self.y)
 
     def visit(self, clients, eps):
-        eta, beta, kappa = self.set.step_size, self.set.beta, self.set.kappa
+        eta, beta, kappa = self.set.settings.step_size, self.set.beta, self.set._kappa
         losses, new = [], {}
         for client, batches in zip(clients, self.replay.batches(clients), strict=True):
             x = self.x.get(client, self.y)
@@ -216,7 +216,7 @@ def vectors(clients, growing_mean):
     """A Slack over clients without data, to hand contributions to."""
     data = ClientData(torch.zeros(0, 1), torch.zeros(0).long(), 2, np.zeros(clients + 1, int), np.zeros(clients, int))
     start = torch.tensor([1.0, -2.0, 3.0, 0.5], dtype=torch.float64)
-    return Slack(data, None, Settings(growing_mean=growing_mean, kappa=0.0), start, None)
+    return make("slack", data, None, start, None, growing_mean=growing_mean, kappa=0.0)
 
 
 def deliver(algorithm, clients, c):

@@ -98,7 +98,7 @@ def test_every_process_has_a_gpu_of_its_own(small: Small, tmp_path: Path, monkey
 
 def test_the_folder_is_the_scenarios_own(small: Small, tmp_path: Path) -> None:
     assert run_folder(tmp_path, small()) == run_folder(tmp_path, small())
-    others = [small(seed=1), small(learning={"beta": 2.0}), small(name="other")]
+    others = [small(seed=1), small(learning={"step_size": 2.0}), small(name="other")]
     names = {run_folder(tmp_path, scenario).name for scenario in [small(), *others]}
     assert len(names) == 4
     assert all(len(name) == 16 for name in names)

@@ -47,7 +47,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 LOCAL = "learning.algorithm=local"
-TUNED = ("learning.algorithm=fedavg", "learning.fine_tune=true")
+TUNED = ("learning.algorithm=fedavg", "learning.algorithm.fine_tune=true")
 
 
 def test_few_skewed_samples_are_better_learnt_together(result: Result) -> None:
@@ -61,7 +61,7 @@ def test_few_skewed_samples_are_better_learnt_together(result: Result) -> None:
 
 def test_the_growing_mean_and_the_projection_make_the_token_good_early(result: Result) -> None:
     two_passes = ("stop.visits=40", "learning.open_at=1")
-    plain = ("learning.growing_mean=false", "learning.project_on_arrival=false")
+    plain = ("learning.algorithm.growing_mean=false", "learning.algorithm.project_on_arrival=false")
     early = result("collaboration/mnist_mlr", *two_passes, of="token_test_acc")
     assert early >= result("collaboration/mnist_mlr", *two_passes, *plain, of="token_test_acc") + 8
 
@@ -77,7 +77,7 @@ def test_where_there_is_plenty_of_data_nothing_is_lost(result: Result) -> None:
 
 def test_neighbourhood_tokens_win_where_data_follow_sites(result: Result) -> None:
     ours = result("collaboration/sites_rotated")
-    ifca = ("learning.algorithm=ifca", "learning.fine_tune=true")
+    ifca = ("learning.algorithm=ifca", "learning.algorithm.fine_tune=true")
     assert ours >= result("collaboration/sites_rotated", *TUNED) + 10
     assert ours >= result("collaboration/sites_rotated", *ifca) + 2
     assert (
@@ -88,4 +88,4 @@ def test_neighbourhood_tokens_win_where_data_follow_sites(result: Result) -> Non
 def test_neighbourhood_tokens_lose_nothing_where_data_do_not(result: Result) -> None:
     nowhere = ("learning.shift=none", 'learning.partition={ kind = "dirichlet", alpha = 0.3 }')
     ours = result("collaboration/sites_rotated", *nowhere)
-    assert ours >= result("collaboration/sites_rotated", *nowhere, "learning.token=global") - 1
+    assert ours >= result("collaboration/sites_rotated", *nowhere, "learning.algorithm.token=global") - 1

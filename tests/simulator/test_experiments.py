@@ -114,17 +114,17 @@ def test_table_1_is_the_papers() -> None:
     assert rows["synthetic/mlp"].published_s["pfedme"] == 4240
     assert all(len(row.published) == len(row.published_s) == 6 for row in rows.values())
     derived = {entry.row.cell: entry.scenarios[0] for entry in plan(load_experiment("table1"), None, ["derived"], 1)}
-    assert (derived["cifar10/mlp"].learning.beta, derived["cifar10/mlp"].learning.kappa) == (100, 1)
+    assert (derived["cifar10/mlp"].learning.algorithm.beta, derived["cifar10/mlp"].learning.algorithm.kappa) == (100, 1)
     assert derived["mnist/mlr"].stop.visits == 2000
 
 
 ALGORITHMS = [{"algorithm": kind} for kind in tables_in(Learning.model_fields["algorithm"].annotation) if kind != "own"]
 ALGORITHMS += [
-    {"variant": "derived"},
-    {"variant": "printed"},
-    {"algorithm": "per_fedavg", "per_fedavg_variant": "hessian_free"},
-    {"algorithm": "pfedme", "pfedme_inner_steps": 3},
-    {"algorithm": "local", "reference": "walkman"},
+    {"algorithm": {"kind": "rwsadmm", "variant": "derived"}},
+    {"algorithm": {"kind": "rwsadmm", "variant": "printed"}},
+    {"algorithm": {"kind": "per_fedavg", "variant": "hessian_free"}},
+    {"algorithm": {"kind": "pfedme", "inner_steps": 3}},
+    {"algorithm": {"kind": "local", "reference": "walkman"}},
 ]
 
 
@@ -227,7 +227,7 @@ def test_tuning_chooses_by_validation_data_with_a_seed_of_its_own(tiny: str, sco
     experiment, out = load_experiment(tiny), Path("out")
     out.mkdir()
     (out / "tuned.toml").write_text(
-        '[other.cell.column]\n"learning.beta" = 3\n[tiny.far.rwsadmm]\n"learning.beta" = 2\n'
+        '[other.cell.column]\n"learning.algorithm.beta" = 3\n[tiny.far.rwsadmm]\n"learning.algorithm.beta" = 2\n'
     )
     tried, failures = tune(experiment, plan(experiment), 1000, out)
     assert not failures
@@ -236,11 +236,11 @@ def test_tuning_chooses_by_validation_data_with_a_seed_of_its_own(tiny: str, sco
     written = tomllib.loads((out / "tuned.toml").read_text())
     assert written["tiny"]["near"]["fedavg"] == {"learning.step_size": 0.1, "learning.batch_size": 10}
     assert written["tiny"]["far"]["fedavg"] == {"learning.step_size": 0.01, "learning.batch_size": 10}
-    assert written["other"] == {"cell": {"column": {"learning.beta": 3}}}
+    assert written["other"] == {"cell": {"column": {"learning.algorithm.beta": 3}}}
     entries = {(e.row.cell, e.column.name): e for e in plan(experiment, tuned=read_tuned(out / "tuned.toml"))}
     far = entries["far", "fedavg"].scenarios[0]
     assert (far.learning.step_size, far.learning.batch_size, far.learning.validation_share) == (0.01, 10, 0)
-    assert entries["far", "rwsadmm"].scenarios[0].learning.beta == 2
+    assert entries["far", "rwsadmm"].scenarios[0].learning.algorithm.beta == 2
     assert entries["near", "rwsadmm"].chosen == {}
 
 

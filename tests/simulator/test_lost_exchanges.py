@@ -29,8 +29,11 @@ LEAVER = 1
 FOR_EVER_S = 1e7
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
-    **{variant: {"variant": variant} for variant in ("slack", "derived", "printed")},
-    **{f"neighbourhood-{rho}": {"token": "neighbourhood", "rho": rho} for rho in ("cv", "eb")},
+    **{v: {"algorithm": {"kind": "rwsadmm", "variant": v}} for v in ("slack", "derived", "printed")},
+    **{
+        f"neighbourhood-{rho}": {"algorithm": {"kind": "rwsadmm", "token": "neighbourhood", "rho": rho}}
+        for rho in ("cv", "eb")
+    },
     **{kind: {"algorithm": kind} for kind in ("fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca")},
     **{kind: {"algorithm": kind} for kind in ("squad_oracle", "walkman", "local")},
 }

@@ -14,7 +14,6 @@ from fedmule.learning import memory
 from fedmule.learning.algorithms.base import Algorithm
 from fedmule.learning.errors import MemoryShortError
 from fedmule.learning.memory import estimate, free_bytes, make_room, readable
-from fedmule.simulator.build import VARIANTS
 from fedmule.simulator.cli import main
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.scenario import Scenario
@@ -38,10 +37,10 @@ def size(tensors: list[torch.Tensor]) -> int:
 @pytest.mark.parametrize(
     "keys",
     [
-        *({"variant": variant} for variant in ("slack", "derived", "printed")),
+        *({"algorithm": {"kind": "rwsadmm", "variant": variant}} for variant in ("slack", "derived", "printed")),
         *({"algorithm": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg", "local")),
-        {"algorithm": "local", "reference": "fedavg"},
-        {"growing_mean": False},
+        {"algorithm": {"kind": "local", "reference": "fedavg"}},
+        {"algorithm": {"kind": "rwsadmm", "growing_mean": False}},
         {"model": "mlp"},
     ],
 )

@@ -10,15 +10,18 @@ import pytest
 import shapely
 
 from fedmule.analysis import load_run
-from fedmule.mobility.models.registry_gone import MOVEMENTS
 from fedmule.simulator.errors import ScenarioError
 from fedmule.simulator.runs.run import run_scenario
+from fedmule.simulator.scenario.clients import Clients
 from fedmule.simulator.scenario.load import scenario_of
+from fedmule.simulator.scenario.messages import kinds_of
 from fedmule.simulator.streams import Streams
 from fedmule.simulator.world import build_world
 
 HOUSES = [shapely.box(x, y, x + 35, y + 25) for x in (30, 130, 230) for y in (20, 110)]
 LEARNING = {"dataset": {"samples": [5, 20]}, "local_steps": 1}
+
+MOVEMENTS = kinds_of(Clients, "mobility")
 
 
 def small_world(kind: str) -> dict[str, Any]:
@@ -31,7 +34,7 @@ def small_world(kind: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace", "placed_anew"}))
+@pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace", "redrawn"}))
 def test_a_run_among_houses(kind: str, tmp_path: Path) -> None:
     summary = run_scenario(scenario_of(small_world(kind), (), kind), str(tmp_path / "run"))
     assert summary["visits"] == 8
@@ -51,7 +54,7 @@ def test_the_smallest_table_works_on_the_default_terrain(kind: str) -> None:
     start = world.positions.true(np.arange(20)).copy()
     world.positions.advance(600.0)
     moved = np.hypot(*(world.positions.true(np.arange(20)) - start).T)
-    assert (moved > 0).any() == (kind not in ("static", "placed_anew"))
+    assert (moved > 0).any() == (kind not in ("static", "redrawn"))
 
 
 def test_data_follow_herds_as_they_follow_squads() -> None:

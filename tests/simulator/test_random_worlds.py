@@ -13,7 +13,7 @@ from fedmule.analysis import load_run
 from fedmule.mobility.trajectory import position_at
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.scenario.rules import cross_check
+from fedmule.simulator.scenario.rules import broken_rules
 
 MOBILITIES: list[dict[str, Any]] = [
     {"kind": "static"},
@@ -53,7 +53,7 @@ def random_world(seed: int) -> Scenario:
 @pytest.mark.parametrize("seed", range(18))
 def test_a_random_world_obeys(seed: int, tmp_path: Path) -> None:
     scenario = random_world(seed)
-    assert not cross_check(scenario)
+    assert not broken_rules(scenario)
     run_scenario(scenario, str(tmp_path / "run"))
     run = load_run(tmp_path / "run")
     solid = [shapely.Polygon(o.polygon) for o in scenario.terrain.obstacles if o.stops_movement]

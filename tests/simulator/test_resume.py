@@ -69,11 +69,11 @@ def alike(a: Run, b: Run) -> None:
 
 CASES: dict[str, dict[str, Any]] = {
     "rwsadmm": {},
-    "derived": {"learning": {"variant": "derived"}},
-    "neighbourhood": {"learning": {"token": "neighbourhood"}},
-    "local": {"learning": {"algorithm": "local", "reference": "ditto"}},
+    "derived": {"learning": {"algorithm": {"kind": "rwsadmm", "variant": "derived"}}},
+    "neighbourhood": {"learning": {"algorithm": {"kind": "rwsadmm", "token": "neighbourhood"}}},
+    "local": {"learning": {"algorithm": {"kind": "local", "reference": "ditto"}}},
     "apfl": {"learning": {"algorithm": "apfl"}},
-    "ifca": {"learning": {"algorithm": "ifca", "ifca_clusters": 2}},
+    "ifca": {"learning": {"algorithm": {"kind": "ifca", "clusters": 2}}},
     "star": {"learning": {"algorithm": "fedavg", "server": "star", "active": 3}},
     "late": {"clients": {"late": 3, "late_at": 0.5}},
     "mlp": {"learning": {"model": "mlp"}},

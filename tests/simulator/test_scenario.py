@@ -37,9 +37,9 @@ def test_scenarios_that_ship_are_valid_and_survive_being_resolved(name: str, tmp
 
 
 def test_infinite_eps_survives_being_resolved(tmp_path: Path) -> None:
-    scenario = load_scenario("smoke", ["learning.eps=inf"])
+    scenario = load_scenario("smoke", ["learning.algorithm.eps=inf"])
     (tmp_path / "again.toml").write_text(to_toml(scenario), encoding="utf-8")
-    assert load_scenario(str(tmp_path / "again.toml")).learning.eps == float("inf")
+    assert load_scenario(str(tmp_path / "again.toml")).learning.algorithm.eps == float("inf")
 
 
 def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Pa
         ("clients.mobility.squads = 0", "must be at least 1"),
         ("clients.mobility.sprd_m = 1", "did you mean spread_m?"),
         ("clients.mobility.speed_mps = [1, 2, 3]", "at most 2 entries"),
-        ("learning.eps = nan", "must be at least 0"),
+        ("learning.algorithm.eps = nan", "must be at least 0"),
         ('learning.active = "some"', "'all' or 'visited', or must be a whole number"),
         ('learning.algorithm.kind = "fedvg"', "did you mean fedavg?"),
         ('learning.step_size = "fast"', "must be a number"),
@@ -104,7 +104,7 @@ def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Pa
         ('clients = { count = 3, mobility = { kind = "static", positions = [[1, 1]] } }', "each of the 3 clients"),
         ('clients = { count = 1, mobility = { kind = "static", positions = [[1, 1e6]] } }', "must lie on the terrain"),
         ('clients = { count = 3, mobility = { kind = "squads", squads = 4 } }', "at most the number of clients"),
-        ('clients = { count = 3, mobility = { kind = "placed_anew" } }', "less than the number of clients"),
+        ('clients = { count = 3, mobility = { kind = "redrawn" } }', "less than the number of clients"),
         ('clients.mobility = { kind = "waypoint", pause_s = [9, 1] }', "[lowest, highest]"),
         ("learning.dataset = { samples = [90, 50] }", "[lowest, highest]"),
         ('clients.mobility = { kind = "my.module" }', "must be one of static"),

@@ -21,7 +21,7 @@ from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import ScenarioError
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.scenario.rules import cross_check
+from fedmule.simulator.scenario.rules import broken_rules
 from fedmule.simulator.streams import Streams
 from fedmule.simulator.world import build_radio, build_terrain
 
@@ -32,6 +32,8 @@ THREE = {"count": 3, "walk": "oldest_first"}
 # The small scenario's visits, and the ends of every sixth, from before there were several vehicles.
 CLIENTS = [0, 2, 0, 5, 1, 2, 1, 2, 3, 1, 2, 1, 0, 1, 3, 2, 0, 3, 2, 0]
 TIMES_S = [11.98383, 57.426887, 83.369724, 116.940533]
+
+PRINTED = {"kind": "rwsadmm", "variant": "printed"}
 
 
 def position(run: Run, vehicle: int, t: Any) -> NDArray[np.float64]:
@@ -255,15 +257,18 @@ def test_starts(small: Small) -> None:
     [
         ({"vehicle": {"start": [[5, 6], [7, 8], [9, 9]]}}, "vehicle.start"),
         ({"learning": {"server": "star", "active": 2}}, "vehicle.count"),
-        ({"learning": {"token": "neighbourhood"}}, "learning.token"),
-        ({"learning": {"variant": "printed"}}, "learning.variant"),
-        ({"learning": {"algorithm": "local", "variant": "printed"}}, "learning.variant"),
-        ({"clients": {"mobility": {"kind": "placed_anew", "neighbours": 2}}}, "vehicle.count"),
+        ({"learning": {"algorithm": {"kind": "rwsadmm", "token": "neighbourhood"}}}, "learning.algorithm.token"),
+        ({"learning": {"algorithm": PRINTED}}, "learning.algorithm.variant"),
+        (
+            {"learning": {"algorithm": {"kind": "local", "reference": PRINTED}}},
+            "learning.algorithm.reference.variant",
+        ),
+        ({"clients": {"mobility": {"kind": "redrawn", "neighbours": 2}}}, "vehicle.count"),
     ],
 )
 def test_what_cannot_be_with_several(small: Small, changes: dict[str, Any], key: str) -> None:
     changes = {**changes, "vehicle": {"count": 2, **changes.get("vehicle", {})}}
-    assert [problem.key for problem in cross_check(small(**changes))] == [key]
+    assert [problem.key for problem in broken_rules(small(**changes))] == [key]
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "walkman", "local"])

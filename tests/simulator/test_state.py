@@ -31,7 +31,7 @@ def thing(fill: float) -> Any:
         seen={3, int(fill)},
         inner=SimpleNamespace(deep=np.array([fill, np.nan])),
         generator=np.random.default_rng(int(fill)),
-        settings=Settings(beta=fill),
+        settings=Settings(fill, 1, 1, 1.0),
         draw=lambda: fill,
         number=np.float64(fill),
     )
@@ -55,7 +55,7 @@ def test_everything_comes_back_and_arrays_stay_shared(tmp_path: Path) -> None:
     assert other.seen == {3, 5}
     np.testing.assert_array_equal(other.inner.deep, [5.0, np.nan])
     assert other.generator.random() == written.generator.random()
-    assert (other.settings, other.number) == (Settings(beta=5.0), 5.0)
+    assert (other.settings, other.number) == (Settings(5.0, 1, 1, 1.0), 5.0)
     assert other.draw() == 1.0  # functions are not kept
     assert sorted(file.name for file in tmp_path.iterdir()) == ["state.npz"]
 

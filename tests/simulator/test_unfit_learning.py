@@ -307,28 +307,28 @@ def test_broken_copies_of_image_sets(desk: Path, refused: Run, capsys: pytest.Ca
     [
         *((f"step_size={value}", "greater than 0") for value in (0, -1)),
         *((f"step_size={value}", "a finite number, not nan or inf") for value in ("nan", "inf")),
-        ("beta=0", "greater than 0"),
-        ("beta=inf", "a finite number"),
-        ("kappa=-1", "at least 0"),
-        ("kappa=nan", "a finite number"),
-        ("kappa_decay=0", "greater than 0"),
-        ("kappa_decay=1.1", "at most 1"),
-        ("eps=-0.1", "at least 0"),
-        ("eps=nan", "at least 0"),
+        ("algorithm.beta=0", "greater than 0"),
+        ("algorithm.beta=inf", "a finite number"),
+        ("algorithm.kappa=-1", "at least 0"),
+        ("algorithm.kappa=nan", "a finite number"),
+        ("algorithm.kappa_decay=0", "greater than 0"),
+        ("algorithm.kappa_decay=1.1", "at most 1"),
+        ("algorithm.eps=-0.1", "at least 0"),
+        ("algorithm.eps=nan", "at least 0"),
         ("open_at=-1", "at least 0"),
         ("open_at=inf", "a finite number"),
         ("batch_size=0", "at least 1"),
         ("batch_size=true", "a whole number"),
         ("local_steps=1.5", "a whole number"),
-        ("ditto_lambda=-1", "at least 0"),
-        ("apfl_alpha=1.5", "at most 1"),
-        ("apfl_alpha=nan", "a finite number"),
-        ("pfedme_lambda=0", "greater than 0"),
-        ("pfedme_step_size=0", "greater than 0"),
-        ("pfedme_inner_steps=0", "at least 1"),
-        ("pfedme_mix=0", "greater than 0"),
-        ("per_fedavg_step_size=-1", "at least 0"),
-        ("per_fedavg_delta=0", "greater than 0"),
+        ("ditto:algorithm.strength=-1", "at least 0"),
+        ("apfl:algorithm.alpha=1.5", "at most 1"),
+        ("apfl:algorithm.alpha=nan", "a finite number"),
+        ("pfedme:algorithm.penalty=0", "greater than 0"),
+        ("pfedme:algorithm.outer_step_size=0", "greater than 0"),
+        ("pfedme:algorithm.inner_steps=0", "at least 1"),
+        ("pfedme:algorithm.mix=0", "greater than 0"),
+        ("per_fedavg:algorithm.adapt_step_size=-1", "at least 0"),
+        ("per_fedavg:algorithm.delta=0", "greater than 0"),
         ("test_share=0", "greater than 0"),
         ("test_share=1", "less than 1"),
         ("validation_share=1", "less than 1"),
@@ -338,8 +338,9 @@ def test_broken_copies_of_image_sets(desk: Path, refused: Run, capsys: pytest.Ca
     ],
 )
 def test_numbers_out_of_range(refused: Run, text: str, allowed: str) -> None:
+    kind, _, text = text.rpartition(":")
     key, _, value = text.partition("=")
-    line = refused(f"learning.{text}")
+    line = refused(*([f"learning.algorithm={kind}"] if kind else []), f"learning.{text}")
     assert line.startswith(f"--set: learning.{key} = {value}: must be ")
     assert allowed in line
 

@@ -1,0 +1,176 @@
+"""Keys of the learning algorithms: each one's own numbers, in its own table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fedmule.simulator.errors import Problem
+from fedmule.simulator.scenario.keys import Count, NotNegative, Part, Positive, Share, key, one_of
+
+if TYPE_CHECKING:
+    from fedmule.simulator.scenario import Scenario
+
+Width = Annotated[float, Field(ge=0, allow_inf_nan=True)]  # of a tube; inf for none
+Merge = Literal["add_up", "average"]
+
+MERGE = (
+    "what vehicles that meet make of their tokens: their changes add up, or each counts vehicle.count times and the "
+)
+MERGE += "tokens are averaged"
+FINE_TUNE = "from learning.open_at on clients take the token once more and train on their own"
+
+VARIANTS = {
+    "slack": "learning.algorithms.rwsadmm:Slack",
+    "derived": "learning.algorithms.published:Derived",
+    "printed": "learning.algorithms.published:Printed",
+}
+NEIGHBOURHOOD = "learning.algorithms.neighbourhood:Neighbourhood"
+
+
+class RwsadmmKeys(Part):
+    kind: Literal["rwsadmm"] = key("rwsadmm", "random-walk stochastic ADMM")
+    variant: Literal["slack", "derived", "printed"] = key(
+        "slack", "which form of it; derived and printed take one gradient per visit"
+    )
+    beta: Positive | None = key(None, "penalty β; by default 0.3 for slack, 10 for the other variants")
+    kappa: NotNegative = key(0.5, "dual step κ")
+    kappa_decay: Annotated[float, Field(gt=0, le=1)] | None = key(
+        None, "factor on κ per visit; by default 1 for slack, 0.99 for the others"
+    )
+    eps: Width | Annotated[tuple[Width, ...], Field(strict=False, min_length=1)] = key(
+        0.0, "half-width of the tube |x − y| ≤ eps, inf for none; or a list of one for each layer of the model"
+    )
+    project_on_arrival: bool = key(True, "slack: start each visit inside the tube")
+    growing_mean: bool = key(True, "slack: the token is the mean of the clients seen, not of all")
+    token_pace: Annotated[float, Field(gt=0, le=1)] | None = key(
+        None,
+        "slack, derived: the token goes this share of the way to the mean of the delivered contributions; by default "
+        "it is the mean of all clients' last ones",
+    )
+    merge: Merge = key("add_up", f"slack, derived: {MERGE}")
+    token: Literal["global", "neighbourhood"] = key(
+        "global", "slack: one token for all, or each client's own, drawn to what its neighbours contributed"
+    )
+    rho: Literal["cv", "eb"] | Share = key(
+        "cv",
+        "neighbourhood: its share ρ in a client's token; chosen by clients that try it out (cv), from the spread of "
+        "contributions (eb), or fixed",
+    )
+
+    @classmethod
+    def targets(cls) -> tuple[str, ...]:
+        """The variants, and slack with a token for each neighbourhood."""
+        return (*VARIANTS.values(), NEIGHBOURHOOD)
+
+    def target(self) -> str:
+        """Choose by variant and token."""
+        return NEIGHBOURHOOD if self.token == "neighbourhood" else VARIANTS[self.variant]
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check variants, tokens and several vehicles against each other."""
+        several = scenario.vehicle.count > 1
+        if self.token == "neighbourhood" and (self.variant != "slack" or scenario.learning.server == "star"):
+            message = 'must be "global" unless variant = "slack" and learning.server = "vehicle"'
+            yield Problem(f"{at}.token", message, "neighbourhood")
+        elif self.token == "neighbourhood" and several:
+            message = 'must be "global" for several vehicles: only one vehicle can know what everyone contributed'
+            yield Problem(f"{at}.token", message, "neighbourhood")
+        if self.variant != "slack" and math.isinf(max(np.atleast_1d(self.eps))):
+            yield Problem(f"{at}.eps", f'must be finite for variant = "{self.variant}"', self.eps)
+        if self.variant == "printed" and several:
+            message = 'must be "slack" or "derived" for several vehicles: the printed rule has one token'
+            yield Problem(f"{at}.variant", message, "printed")
+
+
+class FedavgKeys(Part):
+    makes = "learning.algorithms.fedavg:FedAvg"
+    kind: Literal["fedavg"] = key("fedavg", "the token becomes the sample-weighted mean of the delivered models")
+    fine_tune: bool = key(False, FINE_TUNE)
+
+
+class DittoKeys(Part):
+    makes = "learning.algorithms.ditto:Ditto"
+    kind: Literal["ditto"] = key("ditto", "FedAvg, and each client's own model beside it, drawn to the token")
+    strength: NotNegative = key(1.0, "how strongly a personal model is drawn to the token, λ")
+
+
+class ApflKeys(Part):
+    makes = "learning.algorithms.apfl:APFL"
+    kind: Literal["apfl"] = key("apfl", "clients mix their own model with their copy of FedAvg's")
+    alpha: Share = key(0.5, "share α of a client's own model in its mixture; where it starts if adaptive")
+    adaptive: bool = key(False, "whether each client learns its α")
+
+
+class PfedmeKeys(Part):
+    makes = "learning.algorithms.pfedme:PFedMe"
+    kind: Literal["pfedme"] = key("pfedme", "personal models near the token, by Moreau envelopes")
+    penalty: Positive = key(15.0, "how strongly a personal model is drawn to the global one, λ")
+    outer_step_size: Positive = key(
+        0.005, "step size of the global model; learning.step_size is that of the inner steps"
+    )
+    inner_steps: Count = key(5, "gradient steps towards the personal model, per local step")
+    mix: Positive = key(1.0, "how far the token goes to the mean of the delivered models, β")
+
+
+class PerFedavgKeys(Part):
+    makes = "learning.algorithms.per_fedavg:PerFedAvg"
+    kind: Literal["per_fedavg"] = key("per_fedavg", "a token from which one gradient step makes a personal model")
+    variant: Literal["first_order", "hessian_free"] = key(
+        "first_order", "leave the Hessian out, or take a difference of gradients for it"
+    )
+    adapt_step_size: NotNegative = key(0.01, "step size α of the adaptation to a client")
+    delta: Positive = key(0.001, "hessian_free: how far apart the gradients are taken, δ")
+
+
+class IfcaKeys(Part):
+    makes = "learning.algorithms.clusters:IFCA"
+    kind: Literal["ifca"] = key("ifca", "FedAvg with several models; each client takes the one that suits it best")
+    clusters: Count = key(8, "how many models")
+    fine_tune: bool = key(False, FINE_TUNE)
+
+
+class SquadOracleKeys(Part):
+    makes = "learning.algorithms.clusters:SquadOracle"
+    kind: Literal["squad_oracle"] = key("squad_oracle", "FedAvg within each site, as if one knew whose data are alike")
+    fine_tune: bool = key(False, FINE_TUNE)
+
+
+class WalkmanKeys(Part):
+    makes = "learning.algorithms.walkman:Walkman"
+    kind: Literal["walkman"] = key("walkman", "consensus ADMM along a random walk; one gradient per visit")
+    beta: Positive = key(10.0, "penalty β")
+    merge: Merge = key("add_up", MERGE)
+
+
+EXCHANGING = (
+    RwsadmmKeys, FedavgKeys, DittoKeys, ApflKeys, PfedmeKeys, PerFedavgKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
+)  # fmt: skip
+Exchanging = one_of("rwsadmm", *EXCHANGING, provided=("task",))
+
+
+class LocalKeys(Part):
+    makes = "learning.algorithms.local:Local"
+    kind: Literal["local"] = key("local", "training alone, with the contacts and gradient steps of a reference")
+    reference: Exchanging = key(
+        "rwsadmm", "the algorithm whose contacts and gradient steps it copies; by default the one it replaces"
+    )
+
+
+Algorithm = one_of("rwsadmm", *EXCHANGING, LocalKeys, provided=("task",))
+
+
+def keep_reference(learning: Any, replaced: Any) -> None:
+    """Let training alone copy the algorithm that it replaces in a scenario, unless it names another."""
+    if not isinstance(learning, dict):
+        return
+    chosen = learning.get("algorithm")
+    chosen = {"kind": chosen} if isinstance(chosen, str) else chosen
+    if isinstance(chosen, dict) and chosen.get("kind") == "local" and "reference" not in chosen:
+        old = replaced.get("kind", "rwsadmm") if isinstance(replaced, dict) else replaced
+        if old not in (None, "local"):
+            learning["algorithm"] = {**chosen, "reference": replaced}

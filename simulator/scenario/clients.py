@@ -1,0 +1,30 @@
+"""Keys of the clients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from fedmule.simulator.errors import Problem
+from fedmule.simulator.scenario.keys import Count, NotNegative, Part, Positive, Share, key
+from fedmule.simulator.scenario.mobility import Mobility
+
+if TYPE_CHECKING:
+    from fedmule.simulator.scenario import Scenario
+
+
+class Clients(Part):
+    count: Count = key(20, "how many clients there are")
+    mobility: Mobility = key("squads", "how they move")
+    report_period_s: Positive = key(10.0, "time between satellite reports of their positions, s")
+    report_error_m: NotNegative = key(2.0, "standard deviation of a reported position along each axis, m")
+    late: Annotated[int, Field(ge=0)] = key(0, "how many of them (the last ones) are not there at first")
+    late_at: Share = key(0.5, "share of the run that is over when those who are late join")
+    compute_flops_per_s: Positive = key(1e9, "floating-point operations per second of a client's device")
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that somebody is there from the start."""
+        if self.late >= self.count:
+            yield Problem(f"{at}.late", f"must be less than the number of clients, {self.count}", self.late)

@@ -1,0 +1,228 @@
+"""Keys of the radios and of how their signals weaken."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
+from fedmule.simulator.scenario.keys import (
+    AtLeastHalf,
+    NotNegative,
+    Part,
+    Positive,
+    PositiveSpan,
+    PositiveTriple,
+    Share,
+    key,
+    one_of,
+    short_for,
+)
+
+
+class DiscRadio(Part):
+    makes = "radio.radios.disc:Disc"
+    kind: Literal["disc"] = key("disc", "one rate within a range, nothing beyond or through a lossy obstacle")
+    range_m: Positive = key(100.0, "how far it reaches, m")
+    rate_mbps: Positive = key(10.0, "useful rate, Mb/s")
+    latency_s: NotNegative = key(0.01, "from last byte sent to last byte usable, s")
+    setup_s: NotNegative = key(0.0, "time before the first byte of a contact, s")
+
+
+class FriisPropagation(Part):
+    makes = "radio.propagation:Friis"
+    kind: Literal["friis"] = key("friis", "free space")
+    frequency_mhz: Positive | None = key(None, "carrier; by default the radio's, MHz")
+
+
+class LogDistancePropagation(Part):
+    makes = "radio.propagation:LogDistance"
+    kind: Literal["log_distance"] = key("log_distance", "a loss at 1 m and an exponent")
+    exponent: Positive = key(3.0, "path-loss exponent; for lora 2.32")
+    reference_loss_db: float = key(46.6777, "path loss at 1 m; for lora 59.35, dB")
+
+
+class TwoRayPropagation(Part):
+    makes = "radio.propagation:TwoRay"
+    kind: Literal["two_ray"] = key("two_ray", "free space, and beyond the crossover the ground's reflection")
+    frequency_mhz: Positive | None = key(None, "carrier; by default the radio's, MHz")
+    height_m: PositiveSpan = key((1.5, 1.5), "heights of the two antennas, m")
+
+
+class ThreeLogDistancePropagation(Part):
+    makes = "radio.propagation:ThreeLogDistance"
+    kind: Literal["three_log_distance"] = key("three_log_distance", "an exponent from each of three distances on")
+    distances_m: PositiveTriple = key((1.0, 200.0, 500.0), "where the exponents begin, ascending, m")
+    exponents: PositiveTriple = key((1.9, 3.8, 3.8), "path-loss exponents")
+    reference_loss_db: float = key(46.6777, "path loss at the first distance, dB")
+
+    @field_validator("distances_m")
+    @classmethod
+    def _ascending(cls, value: tuple[float, float, float]) -> tuple[float, float, float]:
+        return _must_ascend(value)
+
+
+class NakagamiPropagation(Part):
+    makes = "radio.propagation:Nakagami"
+    kind: Literal["nakagami"] = key("nakagami", "log-distance in the mean; every frame fades anew")
+    exponent: Positive = key(3.0, "path-loss exponent")
+    reference_loss_db: float = key(46.6777, "path loss at 1 m, dB")
+    m: Annotated[tuple[AtLeastHalf, AtLeastHalf, AtLeastHalf], Field(strict=False)] = key(
+        (1.5, 0.75, 0.75), "Nakagami's shape: near, farther, far; 1 is Rayleigh fading"
+    )
+    from_m: PositiveSpan = key((80.0, 200.0), "where farther and far begin, m")
+
+    @field_validator("from_m")
+    @classmethod
+    def _ascending(cls, value: tuple[float, float]) -> tuple[float, float]:
+        return _must_ascend(value)
+
+
+def _must_ascend(value: Any) -> Any:
+    if list(value) != sorted(set(value)):
+        raise PydanticCustomError("ascending", "must ascend")
+    return value
+
+
+Propagation = one_of(
+    "log_distance",
+    FriisPropagation,
+    LogDistancePropagation,
+    TwoRayPropagation,
+    ThreeLogDistancePropagation,
+    NakagamiPropagation,
+)
+
+
+class ShadowingKeys(Part):
+    makes = "radio.propagation:Shadowing"
+    db: Positive = key(6.0, "standard deviation, dB")
+    distance_m: Positive = key(25.0, "over which positions are alike: there the correlation has fallen to 1/e, m")
+
+
+class PhysicalRadio(Part):
+    """What radios with a link budget have in common."""
+
+    kind: str
+    range_m: Annotated[float, Field(ge=1)] | None = key(
+        None, "sets the transmit power so that a free link just closes here, m"
+    )
+    shadowing: ShadowingKeys | None = key(None, "positions that are good or bad; by default none")
+
+    @property
+    def carrier_mhz(self) -> float:
+        """Return the carrier frequency, for propagation models that depend on it."""
+        return 2400.0
+
+    def arguments(self) -> dict[str, Any]:
+        """Tell a propagation model that depends on it the carrier, unless it has its own."""
+        keys = super().arguments()
+        model = keys.get("propagation")
+        if isinstance(model, FriisPropagation | TwoRayPropagation) and model.frequency_mhz is None:
+            keys["propagation"] = model.model_copy(update={"frequency_mhz": self.carrier_mhz})
+        return keys
+
+
+class WifiDirectRadio(PhysicalRadio):
+    makes = "radio.radios.wifi_direct:WifiDirect"
+    kind: Literal["wifi_direct"] = key("wifi_direct", "802.11n, 20 MHz at 2.4 GHz, or ac, 80 MHz at 5 GHz; one stream")
+    tx_power_dbm: float = key(16.0, "transmit power where range_m is not given, dBm")
+    exponent: Positive | None = key(None, "path-loss exponent, short for propagation.exponent; by default 3")
+    reference_loss_db: float | None = key(
+        None, "path loss at 1 m, short for propagation.reference_loss_db; by default 46.6777, dB"
+    )
+    cutoff_dbm: float = key(-82.0, "weakest signal that is heard, dBm")
+    setup_s: NotNegative = key(3.0, "forming the group before the first byte of a contact, s")
+    latency_s: NotNegative = key(0.002, "from last byte sent to last byte usable, s")
+    standard: Literal["n", "ac"] = key("n", "802.11n or 802.11ac")
+    propagation: Propagation | None = key(None, "how the signal weakens; by default log_distance")
+
+    @field_validator("propagation")
+    @classmethod
+    def _said_once(cls, value: Any, info: ValidationInfo) -> Any:
+        """A model of its own has its own exponent and loss."""
+        twice = [name for name in ("exponent", "reference_loss_db") if info.data.get(name) is not None]
+        if value is not None and twice:
+            keys = " and ".join(f"radio.{name}" for name in twice)
+            raise PydanticCustomError("said_twice", "has such keys of its own: leave {keys} out", {"keys": keys})
+        return value
+
+    @property
+    def carrier_mhz(self) -> float:
+        return 2400.0 if self.standard == "n" else 5180.0
+
+    def arguments(self) -> dict[str, Any]:
+        """Turn the short keys into a propagation model."""
+        keys = super().arguments()
+        short = {name: keys.pop(name) for name in ("exponent", "reference_loss_db")}
+        if keys["propagation"] is None:
+            keys["propagation"] = LogDistancePropagation(**{k: v for k, v in short.items() if v is not None})
+        return keys
+
+
+class ZigbeeRadio(PhysicalRadio):
+    makes = "radio.radios.zigbee:Zigbee"
+    kind: Literal["zigbee"] = key("zigbee", "IEEE 802.15.4 at 2.4 GHz, 250 kb/s, frames of 100 bytes acknowledged")
+    tx_power_dbm: float = key(0.0, "transmit power where range_m is not given, dBm")
+    setup_s: NotNegative = key(1.0, "joining before the first byte of a contact, s")
+    latency_s: NotNegative = key(0.005, "from last byte sent to last byte usable, s")
+    propagation: Propagation = key("log_distance", "how the signal weakens")
+
+
+BlePhys = tuple[Literal["2M", "1M", "coded_s2", "coded_s8"], ...]
+
+
+class BleRadio(PhysicalRadio):
+    makes = "radio.radios.ble:Ble"
+    kind: Literal["ble"] = key("ble", "Bluetooth Low Energy 5, one connection with packets of 251 bytes")
+    tx_power_dbm: float = key(0.0, "transmit power where range_m is not given, dBm")
+    phys: Annotated[BlePhys, Field(strict=False, min_length=1)] = key(
+        ("2M", "1M", "coded_s2", "coded_s8"), "PHYs it may use; whichever brings most through is used"
+    )
+    setup_s: NotNegative = key(1.0, "advertising and connecting before the first byte of a contact, s")
+    latency_s: NotNegative = key(0.0075, "from last byte sent to last byte usable, s")
+    propagation: Propagation = key("log_distance", "how the signal weakens")
+
+
+SpreadingFactors = tuple[Annotated[int, Field(ge=7, le=12)], ...]
+
+
+class LoraRadio(PhysicalRadio):
+    makes = "radio.radios.lora:Lora"
+    kind: Literal["lora"] = key("lora", "LoRa at 868 MHz with the frames of LoRaWAN, coding rate 4/5")
+    tx_power_dbm: float = key(14.0, "transmit power where range_m is not given, dBm")
+    spreading_factors: Annotated[SpreadingFactors, Field(strict=False, min_length=1)] = key(
+        (7, 8, 9, 10, 11, 12), "spreading factors it may use; whichever brings most through is used"
+    )
+    bandwidth_khz: Positive = key(125.0, "bandwidth, kHz")
+    duty_cycle: Annotated[float, Field(gt=0, le=1)] = key(
+        0.01, "share of the time one may send; the rest is waited for"
+    )
+    setup_s: NotNegative = key(2.0, "before the first byte of a contact, s")
+    latency_s: NotNegative = key(0.1, "from last byte sent to last byte usable, s")
+    propagation: Annotated[Propagation, short_for("log_distance", exponent=2.32, reference_loss_db=59.35)] = key(
+        "log_distance", "how the signal weakens"
+    )
+
+    @property
+    def carrier_mhz(self) -> float:
+        return 868.0
+
+
+class AcousticRadio(PhysicalRadio):
+    makes = "radio.radios.acoustic:Acoustic"
+    kind: Literal["acoustic"] = key("acoustic", "sound under water: spreading, Thorp's absorption, 1,500 m/s")
+    source_level_db: float = key(170.0, "source level where range_m is not given, dB re 1 µPa at 1 m")
+    frequency_khz: Positive = key(25.0, "carrier, kHz")
+    bandwidth_khz: Positive = key(4.0, "bandwidth, kHz")
+    spreading: Annotated[float, Field(ge=1, le=2)] = key(1.5, "1 in shallow water (cylinders) to 2 in deep (spheres)")
+    shipping: Share = key(0.5, "how busy with ships, for the noise")
+    wind_mps: NotNegative = key(5.0, "wind at the surface, for the noise, m/s")
+    setup_s: NotNegative = key(2.0, "before the first byte of a contact, s")
+    latency_s: NotNegative = key(0.1, "from last byte heard to last byte usable; the way itself comes on top, s")
+
+
+Radio = one_of(
+    "wifi_direct", DiscRadio, WifiDirectRadio, ZigbeeRadio, BleRadio, LoraRadio, AcousticRadio, provided=("draw",)
+)

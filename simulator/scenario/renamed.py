@@ -1,0 +1,103 @@
+"""Keys that have other names since format 1: how to say them now, and older files brought up to date."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedmule.simulator.errors import Problem
+
+FORMAT = 2  # of scenario files and run folders; 1: an algorithm's numbers stood in [learning]
+
+# Keys of [learning] that are in the algorithm's own table now: the algorithms that have them, and their names there.
+ALGORITHM_KEYS: dict[str, tuple[tuple[str, ...], str]] = {
+    **{name: (("rwsadmm",), name) for name in ("variant", "kappa", "kappa_decay", "eps", "token_pace", "token", "rho")},
+    **{name: (("rwsadmm",), name) for name in ("project_on_arrival", "growing_mean")},
+    "beta": (("rwsadmm", "walkman"), "beta"),
+    "merge": (("rwsadmm", "walkman"), "merge"),
+    "fine_tune": (("fedavg", "ifca", "squad_oracle"), "fine_tune"),
+    "ifca_clusters": (("ifca",), "clusters"),
+    "ditto_lambda": (("ditto",), "strength"),
+    "apfl_alpha": (("apfl",), "alpha"),
+    "apfl_adaptive": (("apfl",), "adaptive"),
+    "pfedme_lambda": (("pfedme",), "penalty"),
+    "pfedme_step_size": (("pfedme",), "outer_step_size"),
+    "pfedme_inner_steps": (("pfedme",), "inner_steps"),
+    "pfedme_mix": (("pfedme",), "mix"),
+    "per_fedavg_step_size": (("per_fedavg",), "adapt_step_size"),
+    "per_fedavg_variant": (("per_fedavg",), "variant"),
+    "per_fedavg_delta": (("per_fedavg",), "delta"),
+    "reference": (("local",), "reference"),
+}
+# Other keys, and values, by their dotted keys.
+KEYS = {
+    "learning.places": "sites",
+    "learning.dataset.alike_at_places": "alike_at_sites",
+    "clients.mobility.places": "positions",
+}
+VALUES = {
+    ("learning.partition_over", "places"): "sites",
+    ("clients.mobility", "placed_anew"): "redrawn",
+    ("clients.mobility.kind", "placed_anew"): "redrawn",
+}
+
+
+def old_keys(raw: dict[str, Any]) -> list[Problem]:
+    """Take the keys of format 1 out of a scenario, each with a message that says its new form."""
+    problems = []
+    learning = raw.get("learning")
+    if isinstance(learning, dict):
+        for name in [name for name in learning if name in ALGORITHM_KEYS]:
+            kinds, new = ALGORITHM_KEYS[name]
+            value = learning.pop(name)
+            example = f'algorithm = {{ kind = "{kinds[0]}", {new} = … }}'
+            message = f"is now learning.algorithm.{new}, in the algorithm's own table: {example}"
+            problems.append(Problem(f"learning.{name}", message, value))
+    for dotted, new in KEYS.items():
+        table, name = _table(raw, dotted)
+        if table is not None and name in table:
+            problems.append(Problem(dotted, f"is now called {new}", table.pop(name)))
+    for (dotted, old), new in VALUES.items():
+        table, name = _table(raw, dotted)
+        if table is not None and table.get(name) == old:
+            problems.append(Problem(dotted, f'is now called "{new}"', table.pop(name)))
+    return problems
+
+
+def upgrade(raw: dict[str, Any]) -> None:
+    """Bring a scenario of format 1 up to date. Numbers of algorithms that it does not use are dropped."""
+    raw["format"] = FORMAT
+    for dotted, new in KEYS.items():
+        table, name = _table(raw, dotted)
+        if table is not None and name in table:
+            table[new] = table.pop(name)
+    for (dotted, old), new in VALUES.items():
+        table, name = _table(raw, dotted)
+        if table is not None and table.get(name) == old:
+            table[name] = new
+    learning = raw.get("learning")
+    if not isinstance(learning, dict):
+        return
+    flat = {name: learning.pop(name) for name in list(learning) if name in ALGORITHM_KEYS}
+    reference = flat.pop("reference", "rwsadmm")
+    chosen = _with_numbers(learning.get("algorithm", "rwsadmm"), flat)
+    if chosen.get("kind") == "local":
+        chosen["reference"] = _with_numbers(reference, flat)
+    learning["algorithm"] = chosen
+
+
+def _with_numbers(algorithm: Any, flat: dict[str, Any]) -> dict[str, Any]:
+    table: dict[str, Any] = dict(algorithm) if isinstance(algorithm, dict) else {"kind": algorithm}
+    for name, value in flat.items():
+        kinds, new = ALGORITHM_KEYS[name]
+        if table.get("kind") in kinds:
+            table[new] = value
+    return table
+
+
+def _table(raw: dict[str, Any], dotted: str) -> tuple[dict[str, Any] | None, str]:
+    """Return the table a dotted key stands in, if there is one, and the key's own name."""
+    *parents, name = dotted.split(".")
+    table: Any = raw
+    for parent in parents:
+        table = table.get(parent) if isinstance(table, dict) else None
+    return (table if isinstance(table, dict) else None), name

@@ -1,0 +1,75 @@
+"""Keys of the terrain: its size, obstacles, surfaces and jamming zones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import shapely
+from pydantic import Field
+
+from fedmule.simulator.errors import Problem
+from fedmule.simulator.scenario.keys import NotNegative, Part, Positive, Ring, key
+
+if TYPE_CHECKING:
+    from fedmule.simulator.scenario import Scenario
+
+
+class Obstacle(Part):
+    polygon: Ring = Field(description="corners [[x, y], …] in metres")
+    holes: Annotated[tuple[Ring, ...], Field(strict=False)] = key((), "open courts inside it, as rings of corners")
+    stops_movement: bool = key(True, "whether vehicle and clients must go round it")
+    radio_loss_db: NotNegative = key(0.0, "what a radio ray that crosses it loses, dB")
+    name: str = key("", "what it is called")
+
+
+class Surface(Part):
+    polygon: Ring = Field(description="corners [[x, y], …] in metres")
+    speed_factor: Positive = Field(description="how many times as fast one moves on it")
+    name: str = key("", "what it is called")
+
+
+class JammingZone(Part):
+    polygon: Ring = Field(description="corners [[x, y], …] in metres")
+    noise_db: NotNegative = Field(description="how much stronger the noise is: what a link with an end in it loses, dB")
+    name: str = key("", "what it is called")
+
+
+class Terrain(Part):
+    size_m: Annotated[tuple[Positive, Positive], Field(strict=False)] = key(
+        (1000.0, 1000.0), "width and height; the corner at (0, 0) is the south-west one"
+    )
+    obstacles: Annotated[tuple[Obstacle, ...], Field(strict=False)] = key(
+        (), 'tables, or files as { geojson = "town.geojson", coordinates = "metres" }'
+    )
+    surfaces: Annotated[tuple[Surface, ...], Field(strict=False)] = key(
+        (), "tables, or GeoJSON files likewise; where they overlap the last one counts"
+    )
+    jamming_zones: Annotated[tuple[JammingZone, ...], Field(strict=False)] = key(
+        (), "tables, or GeoJSON files likewise; where they overlap their noise adds up"
+    )
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that every shape is a simple polygon that lies on the terrain."""
+        named: dict[str, Sequence[Obstacle | Surface | JammingZone]] = {
+            "obstacles": self.obstacles,
+            "surfaces": self.surfaces,
+            "jamming_zones": self.jamming_zones,
+        }
+        for name, shapes in named.items():
+            for i, shape in enumerate(shapes):
+                fault = _fault(shape, self.size_m)
+                if fault:
+                    given = shape.name or str([list(corner) for corner in shape.polygon])
+                    yield Problem(f"{at}.{name}[{i}].polygon", fault, given)
+
+
+def _fault(shape: Obstacle | Surface | JammingZone, size_m: tuple[float, float]) -> str | None:
+    polygon = shapely.Polygon(shape.polygon, shape.holes if isinstance(shape, Obstacle) else [])
+    if not polygon.is_valid:
+        return f"is not a simple polygon: {shapely.is_valid_reason(polygon)}"
+    if polygon.area == 0:
+        return "has no area"
+    if not polygon.intersects(shapely.box(0, 0, *size_m)):
+        return f"lies off the terrain of {size_m[0]:g} × {size_m[1]:g} m"
+    return None

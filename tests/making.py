@@ -1,0 +1,39 @@
+"""Algorithms as scenarios make them: defaults come from the keys, numbers from the test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedmule.learning.algorithms.base import Settings, Task
+from fedmule.learning.algorithms.local import Local
+from fedmule.simulator.scenario.learning import Learning
+from fedmule.simulator.scenario.parts import choose
+
+COMMON = ("step_size", "batch_size", "local_steps", "open_at")
+
+# What tests call the algorithms, and the tables that scenarios choose them by.
+TABLES: dict[str, dict[str, Any]] = {
+    "slack": {"kind": "rwsadmm"},
+    "derived": {"kind": "rwsadmm", "variant": "derived"},
+    "printed": {"kind": "rwsadmm", "variant": "printed"},
+    "neighbourhood": {"kind": "rwsadmm", "token": "neighbourhood"},
+    **{kind: {"kind": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg")},
+    **{kind: {"kind": kind} for kind in ("ifca", "squad_oracle")},
+}
+
+
+def common_settings(**keys: Any) -> Settings:
+    """The numbers all algorithms share, with the defaults of scenarios."""
+    learning = Learning(**keys)
+    return Settings(*(getattr(learning, name) for name in COMMON))
+
+
+def make(kind: str, data: Any, model: Any, start: Any, draw: Any, reference: Any = None, **keys: Any) -> Any:
+    """An algorithm; keys that only other algorithms have are ignored."""
+    task = Task(data, model, common_settings(**{k: v for k, v in keys.items() if k in COMMON}), start, draw)
+    if kind == "local":
+        return Local(task, reference or make("slack", data, model, start, draw, **keys))
+    fields = type(Learning(algorithm=TABLES[kind]).algorithm).model_fields
+    own = {name: value for name, value in keys.items() if name in fields}
+    part = Learning(algorithm={**TABLES[kind], **own}).algorithm
+    return choose(part, "learning.algorithm", {}).make(task=task)
