@@ -14,7 +14,11 @@ def add(commands: Any) -> None:
         "check", help="validate scenarios", description="Validate scenarios without running them."
     )
     arguments.add_scenario(check, many=True)
-    check.add_argument("--explain", action="store_true", help="print every key of a scenario file with its meaning")
+    check.add_argument(
+        "--explain",
+        action="store_true",
+        help="print every key of a scenario file with its meaning; with --allow-plugins also those of its own classes",
+    )
     check.set_defaults(command=_check)
 
 
@@ -22,10 +26,7 @@ def _check(given: Any) -> int:
     from fedmule.simulator.errors import UserError
 
     if given.explain:
-        from fedmule.simulator.scenario.explain import explain
-
-        sys.stdout.write(explain())
-        return 0
+        return _explain(given)
     if not given.scenario:
         raise UserError("fedmule check: name at least one SCENARIO, or --explain")
     from fedmule.simulator.fleet import vehicle_starts
@@ -42,9 +43,26 @@ def _check(given: Any) -> int:
             if given.allow_plugins:
                 load_plugins(scenario, True, plugin_folders(name))
             elif own_classes(scenario):
-                note = " (names classes of your own: run it with --allow-plugins)"
-            sys.stdout.write(f"{name}: fine{note}\n")
+                note = " (names your own classes: run it with --allow-plugins)"
+            sys.stdout.write(f"{name}: ok{note}\n")
         except UserError as error:
             sys.stderr.write(f"{error}\n")
             status = 2
     return status
+
+
+def _explain(given: Any) -> int:
+    """Print every key, and those of the user's own classes that the scenarios name, where they are allowed."""
+    from fedmule.simulator.scenario.explain import explain
+    from fedmule.simulator.scenario.load import load_scenario, own_classes
+    from fedmule.simulator.scenario.parts import keys_class
+    from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
+
+    own = {}
+    for name in given.scenario if given.allow_plugins else ():
+        scenario = load_scenario(name, given.overrides, given.seed)
+        classes = load_plugins(scenario, True, plugin_folders(name))
+        for key, part in own_classes(scenario).items():
+            own[f'{key}, kind = "{part.kind}"'] = keys_class(classes[key], part.provided)
+    sys.stdout.write(explain(own))
+    return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
@@ -31,10 +31,11 @@ class Entry:
     meaning: str
 
 
-def explain() -> str:
-    """Every key: name, default, what it means, what is allowed."""
+def explain(own: Mapping[str, type[BaseModel]] | None = None) -> str:
+    """Every key: name, default, meaning, what is allowed; then those of the user's own classes, by heading."""
     lines, table = [HEAD.rstrip()], None
-    for entry in dict.fromkeys(entries()):  # what several kinds have in common is told once
+    ours = [entry for heading, keys in (own or {}).items() for entry in entries(keys, heading)]
+    for entry in dict.fromkeys([*entries(), *ours]):  # what several kinds have in common is explained once
         if entry.table != table:
             table = entry.table
             lines += ["", f"[{table}]"] if table else [""]
@@ -43,11 +44,14 @@ def explain() -> str:
     return "\n".join(lines) + "\n"
 
 
-def entries(part: type[BaseModel] = Scenario, table: str = "") -> Iterator[Entry]:
-    """The keys of a table, then those of the tables in it."""
+def entries(
+    part: type[BaseModel] = Scenario, table: str = "", above: frozenset[type[BaseModel]] = frozenset()
+) -> Iterator[Entry]:
+    """The keys of a table, then those of the tables in it, except tables that are explained beside it already."""
     below = []
     for name, field in part.model_fields.items():
-        tables = {tag: inner for tag, inner in tables_in(field.annotation).items() if inner is not OwnClass}
+        inside = tables_in(field.annotation)
+        tables = {tag: inner for tag, inner in inside.items() if not issubclass(inner, OwnClass)}
         has_kinds = any("kind" in inner.model_fields for inner in tables.values())
         if not tables or has_kinds or field.default is None or get_origin(field.annotation) is tuple:
             allowed = " or ".join(f'"{tag}"' for tag in tables) if has_kinds else _allowed(field)
@@ -55,9 +59,10 @@ def entries(part: type[BaseModel] = Scenario, table: str = "") -> Iterator[Entry
             yield Entry(table, name, default, allowed, str(field.description))
         dotted = f"{table.partition(',')[0]}.{name}" if table else name
         below += [(f'{dotted}, kind = "{tag}"' if has_kinds else dotted, inner) for tag, inner in tables.items()]
+    explained = above | {inner for _, inner in below}
     for heading, inner in below:
-        if list(inner.model_fields) != ["kind"]:
-            yield from entries(inner, heading)
+        if list(inner.model_fields) != ["kind"] and inner not in above:
+            yield from entries(inner, heading, explained)
 
 
 def _show(value: Any) -> str:

@@ -19,7 +19,7 @@ WORDS = {
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
     "bool_type": "must be true or false",
-    "string_type": "must be a text in quotes",
+    "string_type": "must be a string",
     "finite_number": "must be a finite number, not nan or inf",
     "missing": "is missing, and has no default",
     "literal_error": "must be {expected}",
@@ -53,7 +53,7 @@ def _problem(key: str, table: type[BaseModel] | None, detail: Any) -> Problem:
         hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(fields)}"
         return Problem(key, f"unknown key; {hint}", detail["input"])
     if detail["type"] == "union_tag_invalid" and not isinstance(detail["input"], dict):
-        return Problem(key, "must be a table with a kind, or the kind as a text", detail["input"])
+        return Problem(key, "must be a table with a kind, or the kind as a string", detail["input"])
     if detail["type"] == "union_tag_invalid":
         kinds = [k for k in context["expected_tags"].replace("'", "").split(", ") if k != "own"]
         near = difflib.get_close_matches(context["tag"], kinds, n=1)
@@ -83,7 +83,7 @@ def _key_and_table(loc: tuple[int | str, ...], root: type[BaseModel]) -> tuple[s
             key += f"[{step}]"
         elif table is not None:
             key = f"{key}.{step}" if key else step
-            if any(isinstance(s, str) for s in rest):  # it goes on inside
+            if any(isinstance(s, str) for s in rest):  # the location continues inside
                 inner = tables_in(table.model_fields[step].annotation)
                 table = inner[str(rest.pop(0))] if len(inner) > 1 else next(iter(inner.values()), None)
                 # With no table inside, what is left names members of a union of plain values.

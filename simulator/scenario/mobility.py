@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -111,11 +111,13 @@ class ManhattanMobility(MobilityKeys):
 class RoadsMobility(MobilityKeys):
     makes = "mobility.models.roads:Roads"
     kind: Literal["roads"] = key("roads", "by road, the shortest way, to random positions on it")
-    roads: RoadKeys = key(
-        RoadKeys(block_m=(100.0, 100.0)), "which roads, such as { geojson = … }; by default streets 100 m apart"
-    )
+    roads: RoadKeys | None = key(None, "which roads, such as { geojson = … }; by default streets 100 m apart")
     speed_mps: PositiveSpan = key((3.0, 14.0), "lowest and highest speed, m/s")
     pause_s: Span = key((0.0, 300.0), "shortest and longest pause, s")
+
+    def arguments(self) -> dict[str, Any]:
+        """Make streets where no roads are given."""
+        return {**super().arguments(), "roads": self.roads or RoadKeys(block_m=(100.0, 100.0))}
 
 
 class SquadsMobility(MobilityKeys):

@@ -71,7 +71,7 @@ def test_a_run_that_does_not_fit_is_not_begun(
     monkeypatch.chdir(tmp_path)
     free = 80_000  # 12 clients, 610 parameters, three copies: 87,840 bytes
     monkeypatch.setattr(memory, "free_bytes", lambda device: free)
-    monkeypatch.setitem(VARIANTS, "slack", type("Never", (), {"state_copies": 3}))  # cannot be made
+    monkeypatch.setattr("fedmule.learning.algorithms.rwsadmm.Slack.__init__", None)  # cannot be made
     assert main(["run", "smoke", "--device", "cpu"]) == 2
     said = capsys.readouterr().err
     assert "need about 87.8 kB, and cpu has 80.0 kB free: take fewer clients (clients.count), a smaller model" in said

@@ -18,11 +18,14 @@ from fedmule.simulator.cli import main
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import load_scenario
+from fedmule.simulator.scenario.messages import kinds_of
+from fedmule.simulator.scenario.radio import ZigbeeRadio
 from fedmule.simulator.streams import Streams
-from fedmule.simulator.world import PROPAGATIONS, RADIOS, build_radio
+from fedmule.simulator.world import build_radio
 
 Small = Callable[..., Scenario]
-KINDS = sorted(RADIOS)
+KINDS = sorted(kinds_of(Scenario, "radio"))
+PROPAGATIONS = kinds_of(ZigbeeRadio, "propagation")
 
 
 def run(scenario: Scenario, folder: Path) -> Run:
