@@ -1,4 +1,4 @@
-"""Algorithms as scenarios make them: defaults come from the keys, numbers from the test."""
+"""Parts as scenarios make them: defaults come from the keys, numbers from the test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from fedmule.learning.algorithms.base import Settings, Task
 from fedmule.learning.algorithms.local import Local
-from fedmule.simulator.scenario.learning import Learning
+from fedmule.simulator.scenario.learning import FileDataset, Learning, SyntheticDataset
 from fedmule.simulator.scenario.parts import choose
 
 COMMON = ("step_size", "batch_size", "local_steps", "open_at")
@@ -37,3 +37,14 @@ def make(kind: str, data: Any, model: Any, start: Any, draw: Any, reference: Any
     own = {name: value for name, value in keys.items() if name in fields}
     part = Learning(algorithm={**TABLES[kind], **own}).algorithm
     return choose(part, "learning.algorithm", {}).make(task=task)
+
+
+def synthetic(clients: int, generator: Any, site: Any = None, **keys: Any) -> Any:
+    """Synthetic samples."""
+    part = SyntheticDataset(**keys)
+    return choose(part, "learning.dataset", {}).make(clients=clients, generator=generator, site=site)
+
+
+def from_file(clients: int, generator: Any, path: str, **keys: Any) -> Any:
+    """Samples of a file."""
+    return choose(FileDataset(path=path, **keys), "learning.dataset", {}).make(clients=clients, generator=generator)

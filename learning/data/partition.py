@@ -17,7 +17,7 @@ FEWEST = 3  # samples of a client: one for each of its parts
 REDRAWS = 200
 
 
-def by_labels(samples: Samples, clients: int, generator: np.random.Generator, labels: int = 2) -> Rows:
+def by_labels(samples: Samples, clients: int, generator: np.random.Generator, labels: int) -> Rows:
     """Each client gets samples of `labels` labels only, in unequal numbers; labels are spread evenly over clients."""
     if labels > samples.classes:
         raise DataError(f"labels = {labels}: the data have only {samples.classes} labels")
@@ -38,7 +38,7 @@ def by_labels(samples: Samples, clients: int, generator: np.random.Generator, la
     return enough(rows)
 
 
-def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator, alpha: float = 0.3) -> Rows:
+def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator, alpha: float) -> Rows:
     """Each label's samples go to clients in shares drawn from a Dirichlet law; a small alpha means strong skew."""
     _enough_in_all(samples, clients)
     of_label = [np.flatnonzero(samples.labels == label) for label in range(samples.classes)]

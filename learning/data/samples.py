@@ -68,7 +68,7 @@ def cifar10(clients: int, generator: np.random.Generator) -> Samples:
 
 
 def from_file(
-    clients: int, generator: np.random.Generator, path: str, label: str = "label", client: str | None = None
+    clients: int, generator: np.random.Generator, path: str, label: str, client: str | None
 ) -> Samples:
     """Samples from an npz, parquet or csv file: a label column, perhaps a client column, features in the others.
 

@@ -11,15 +11,15 @@ from fedmule.learning.data.samples import Samples
 def synthetic(
     clients: int,
     generator: np.random.Generator,
-    alpha: float = 0.5,
-    beta: float = 0.5,
-    features: int = 60,
-    classes: int = 10,
-    samples: tuple[int, int] = (50, 1000),
-    feature_spread: float = 1.0,
-    alike: float = 0.0,
-    alike_at_sites: float = 0.0,
-    site: NDArray[np.int64] | None = None,
+    site: NDArray[np.int64] | None,
+    alpha: float,
+    beta: float,
+    features: int,
+    classes: int,
+    samples: tuple[int, int],
+    feature_spread: float,
+    alike: float,
+    alike_at_sites: float,
 ) -> Samples:
     """Samples of a linear classifier per client, drawn afresh for each; beta sets how much features differ.
 

@@ -27,7 +27,7 @@ def softmax_error(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 class MLP:
     """Dense layers with ReLU between; parameters are one vector [d]: each layer's weights [out,in], then its bias."""
 
-    def __init__(self, features: int, classes: int, hidden: tuple[int, ...] = (100, 100)) -> None:
+    def __init__(self, features: int, classes: int, hidden: tuple[int, ...]) -> None:
         self.widths = (features, *hidden, classes)
         sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(self.widths)]
         self.layers = {f"layer {i + 1}": size for i, size in enumerate(sizes)}

@@ -68,6 +68,7 @@ def _radio_of(kind: str, overrides: Sequence[str]) -> Radio:
     from fedmule.simulator.scenario import Scenario
     from fedmule.simulator.scenario.load import scenario_of
     from fedmule.simulator.scenario.messages import kinds_of
+    from fedmule.simulator.scenario.plugins import load_plugins
     from fedmule.simulator.streams import Streams
     from fedmule.simulator.world import build_radio
 
@@ -75,4 +76,4 @@ def _radio_of(kind: str, overrides: Sequence[str]) -> Radio:
     if kind not in kinds:
         raise UserError(f"fedmule link {kind}: no such radio; must be one of {', '.join(kinds)}")
     scenario = scenario_of({"radio": {"kind": kind}}, [f"radio.{o}" for o in overrides], f"fedmule link {kind}")
-    return build_radio(scenario, Streams(scenario.seed), {})
+    return build_radio(scenario, Streams(scenario.seed), load_plugins(scenario, allowed=False))

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from fedmule.simulator.errors import Problem
-from fedmule.simulator.scenario.keys import Count, NotNegative, Part, Positive, Share, key, one_of
+from fedmule.simulator.scenario.keys import Count, NotNegative, OwnClass, Part, Positive, Share, key, one_of
 
 if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
@@ -147,10 +147,16 @@ class WalkmanKeys(Part):
     merge: Merge = key("add_up", MERGE)
 
 
+class OwnAlgorithm(OwnClass):
+    """An algorithm of the user's own."""
+
+    provided = ("task",)
+
+
 EXCHANGING = (
     RwsadmmKeys, FedavgKeys, DittoKeys, ApflKeys, PfedmeKeys, PerFedavgKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
 )  # fmt: skip
-Exchanging = one_of("rwsadmm", *EXCHANGING, provided=("task",))
+Exchanging = one_of("rwsadmm", *EXCHANGING, own=OwnAlgorithm)
 
 
 class LocalKeys(Part):
@@ -161,7 +167,7 @@ class LocalKeys(Part):
     )
 
 
-Algorithm = one_of("rwsadmm", *EXCHANGING, LocalKeys, provided=("task",))
+Algorithm = one_of("rwsadmm", *EXCHANGING, LocalKeys, own=OwnAlgorithm)
 
 
 def keep_reference(learning: Any, replaced: Any) -> None:

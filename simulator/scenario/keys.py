@@ -73,17 +73,15 @@ class OwnClass(Part):
     """A class of the user's own, as "package.module:Class"; the other keys of its table are its arguments."""
 
     model_config = ConfigDict(extra="allow")
-    provided: ClassVar[tuple[str, ...]] = ()  # arguments that the program provides
+    provided: ClassVar[tuple[str, ...]] = ()  # arguments that the program provides beside the keys
     kind: Annotated[str, Field(pattern=OWN_CLASS)]
 
 
-def one_of(default: str, *parts: type[Part], provided: tuple[str, ...] = (), **usual: Any) -> Any:
+def one_of(default: str, *parts: type[Part], own: type[OwnClass], **usual: Any) -> Any:
     """Let `kind` choose one of these parts, or name a class of the user's own; a string is short for a kind.
 
-    `provided` names the arguments that the program provides beside the keys of the table. Where the kind is the default
-    one, `usual` gives the keys that are not set.
+    Where the kind is the default one, `usual` gives the keys that are not set.
     """
-    own = type("OwnClass", (OwnClass,), {"provided": provided, "__module__": __name__, "__doc__": OwnClass.__doc__})
     tagged = [Annotated[part, Tag(part.model_fields["kind"].default)] for part in parts]
     return Annotated[reduce(or_, [*tagged, Annotated[own, Tag("own")]]), _by_kind, short_for(default, **usual)]
 

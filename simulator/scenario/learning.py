@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.algorithms import Algorithm
-from fedmule.simulator.scenario.keys import Count, NotNegative, Part, Positive, Share, key, one_of, ordered
+from fedmule.simulator.scenario.keys import Count, NotNegative, OwnClass, Part, Positive, Share, key, one_of, ordered
 
 if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
@@ -108,6 +108,24 @@ class CnnModel(Part):
     kind: Literal["cnn"] = key("cnn", "two 5×5 convolutions, a layer of 512, dropout 25 % and 50 %; for images")
 
 
+class OwnDataset(OwnClass):
+    """A data set of the user's own."""
+
+    provided = ("clients", "generator", "site")
+
+
+class OwnPartition(OwnClass):
+    """A partition of the user's own."""
+
+    provided = ("samples", "clients", "generator")
+
+
+class OwnModel(OwnClass):
+    """A model of the user's own."""
+
+    provided = ("features", "classes", "shape")
+
+
 Dataset = one_of(
     "synthetic",
     SyntheticDataset,
@@ -115,7 +133,7 @@ Dataset = one_of(
     FashionMnistDataset,
     Cifar10Dataset,
     FileDataset,
-    provided=("clients", "generator", "site"),
+    own=OwnDataset,
 )
 Partition = one_of(
     "labels",
@@ -123,9 +141,9 @@ Partition = one_of(
     DirichletPartition,
     IidPartition,
     ColumnPartition,
-    provided=("samples", "clients", "generator"),
+    own=OwnPartition,
 )
-Model = one_of("mlr", MlrModel, MlpModel, CnnModel, provided=("features", "classes", "shape"))
+Model = one_of("mlr", MlrModel, MlpModel, CnnModel, own=OwnModel)
 
 
 class Learning(Part):

@@ -12,6 +12,7 @@ from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import (
     Count,
     NotNegative,
+    OwnClass,
     Part,
     Point,
     Positive,
@@ -216,6 +217,12 @@ class TraceMobility(MobilityKeys):
         return {"path": self.path}
 
 
+class OwnMobility(OwnClass):
+    """A mobility model of the user's own."""
+
+    provided = ("terrain", "count", "draw")
+
+
 Mobility = one_of(
     "squads",
     StaticMobility,
@@ -230,5 +237,5 @@ Mobility = one_of(
     DriftMobility,
     RedrawnMobility,
     TraceMobility,
-    provided=("terrain", "count", "draw"),
+    own=OwnMobility,
 )

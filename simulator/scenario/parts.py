@@ -108,7 +108,7 @@ def parameters_of(made_by: Callable[..., Any]) -> tuple[dict[str, inspect.Parame
     """
     named: dict[str, inspect.Parameter] = {}
     for function in _constructors(made_by):
-        parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+        parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls")]
         for parameter in parameters:
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 named.setdefault(parameter.name, parameter)
@@ -121,9 +121,9 @@ def _constructors(made_by: Callable[..., Any]) -> list[Callable[..., Any]]:
     """Return the constructors of a class, from it to its bases; or the function itself."""
     if not inspect.isclass(made_by):
         return [made_by]
-    return [vars(c)["__init__"] for c in inspect.getmro(made_by) if c is not object and "__init__" in vars(c)] or [
-        lambda: None
-    ]
+    found = [vars(c) for c in inspect.getmro(made_by) if c is not object]
+    functions = [own.get("__init__", own.get("__new__")) for own in found if "__init__" in own or "__new__" in own]
+    return [getattr(function, "__func__", function) for function in functions] or [lambda: None]
 
 
 def _hint(made_by: Callable[..., Any], name: str) -> Any:

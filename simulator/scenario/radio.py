@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from fedmule.simulator.scenario.keys import (
     AtLeastHalf,
     NotNegative,
+    OwnClass,
     Part,
     Positive,
     PositiveSpan,
@@ -85,6 +86,10 @@ def _must_ascend(value: Any) -> Any:
     return value
 
 
+class OwnPropagation(OwnClass):
+    """A propagation model of the user's own."""
+
+
 Propagation = one_of(
     "log_distance",
     FriisPropagation,
@@ -92,6 +97,7 @@ Propagation = one_of(
     TwoRayPropagation,
     ThreeLogDistancePropagation,
     NakagamiPropagation,
+    own=OwnPropagation,
 )
 
 
@@ -223,6 +229,10 @@ class AcousticRadio(PhysicalRadio):
     latency_s: NotNegative = key(0.1, "from last byte heard to last byte usable; the way itself comes on top, s")
 
 
-Radio = one_of(
-    "wifi_direct", DiscRadio, WifiDirectRadio, ZigbeeRadio, BleRadio, LoraRadio, AcousticRadio, provided=("draw",)
-)
+class OwnRadio(OwnClass):
+    """A radio of the user's own."""
+
+    provided = ("draw",)
+
+
+Radio = one_of("wifi_direct", DiscRadio, WifiDirectRadio, ZigbeeRadio, BleRadio, LoraRadio, AcousticRadio, own=OwnRadio)

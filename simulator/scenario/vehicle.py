@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from fedmule.simulator.errors import Problem
-from fedmule.simulator.scenario.keys import Count, Part, Point, Positive, Share, key, on_terrain, one_of
+from fedmule.simulator.scenario.keys import Count, OwnClass, Part, Point, Positive, Share, key, on_terrain, one_of
 from fedmule.simulator.scenario.mobility import RoadKeys
 
 if TYPE_CHECKING:
@@ -45,6 +45,12 @@ class TourWalk(Part):
     kind: Literal["tour"] = key("tour", "round a short tour of all clients")
 
 
+class OwnWalk(OwnClass):
+    """A walk policy of the user's own."""
+
+    provided = ("graph", "jump")
+
+
 Walk = one_of(
     "degree",
     DegreeWalk,
@@ -53,7 +59,7 @@ Walk = one_of(
     NearestUnvisitedWalk,
     OldestFirstWalk,
     TourWalk,
-    provided=("graph", "jump"),
+    own=OwnWalk,
 )
 
 

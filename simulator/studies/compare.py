@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedmule.simulator.scenario.keys import Part
 from fedmule.simulator.scenario.load import load_scenario
 from fedmule.simulator.studies.experiment import Column, Experiment, Row, plan
 from fedmule.simulator.studies.plan import Study, StudyPoint
 
-# Algorithms that are another with keys set.
+# Names for algorithms with keys set.
 VARIANTS: dict[str, dict[str, Any]] = {
-    "slack": {"learning.algorithm": "rwsadmm", "learning.variant": "slack"},
-    "derived": {"learning.algorithm": "rwsadmm", "learning.variant": "derived"},
-    "printed": {"learning.algorithm": "rwsadmm", "learning.variant": "printed"},
-    "neighbourhood": {"learning.algorithm": "rwsadmm", "learning.token": "neighbourhood"},
-    "fedavg_ft": {"learning.algorithm": "fedavg", "learning.fine_tune": True},
+    "slack": {"kind": "rwsadmm", "variant": "slack"},
+    "derived": {"kind": "rwsadmm", "variant": "derived"},
+    "printed": {"kind": "rwsadmm", "variant": "printed"},
+    "neighbourhood": {"kind": "rwsadmm", "token": "neighbourhood"},
+    "fedavg_ft": {"kind": "fedavg", "fine_tune": True},
 }
+
+
+def changes_to(name: str, algorithm: Part) -> dict[str, Any]:
+    """What makes a scenario's algorithm the one of this name; its other keys stay where the kind does."""
+    wanted = VARIANTS.get(name, {"kind": name})
+    if wanted["kind"] != algorithm.kind:  # type: ignore[attr-defined]
+        return {"learning.algorithm": wanted}
+    return {f"learning.algorithm.{key}": value for key, value in wanted.items() if key != "kind"}
 
 
 def comparison(
@@ -24,9 +33,10 @@ def comparison(
 ) -> tuple[Study, list[StudyPoint]]:
     """Every algorithm × seed, with the scenario's number of gradient steps per client; local training comes first."""
     names = list(dict.fromkeys(["local", *algorithms]))
-    columns = tuple(Column(name=name, set=VARIANTS.get(name, {"learning.algorithm": name})) for name in names)
+    base = load_scenario(scenario, changes)
+    columns = tuple(Column(name=name, set=changes_to(name, base.learning.algorithm)) for name in names)
     row = Row(cell=scenario, scenario=scenario, set=dict(changes))
-    equal = load_scenario(scenario, changes).stop.visits is not None
+    equal = base.stop.visits is not None
     experiment = Experiment(name="fedmule compare", title="", equal_steps=equal, rows=(row,), columns=columns)
     points = [
         StudyPoint(scenario, {"learning.algorithm": entry.column.name}, first_seed + i, point)

@@ -142,7 +142,9 @@ def mlr_benchmark(features: int, active: int, rounds: int) -> tuple[float, float
 
 def mlp_benchmark(active: int, rounds: int) -> tuple[float, float]:
     parts = [part for i, o in ((784, 100), (100, 100)) for part in (torch.nn.Linear(i, o), torch.nn.ReLU())]
-    return update_benchmark(active, rounds, MLP(784, 10), torch.nn.Sequential(*parts, torch.nn.Linear(100, 10)))
+    return update_benchmark(
+        active, rounds, MLP(784, 10, (100, 100)), torch.nn.Sequential(*parts, torch.nn.Linear(100, 10))
+    )
 
 
 def cnn_benchmark(rounds: int) -> tuple[float, float]:

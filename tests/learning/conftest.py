@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from making import make
+from making import make, synthetic
 
 from fedmule.learning.algorithms.base import Algorithm, Contact
 from fedmule.learning.algorithms.neighbourhood import Neighbours
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.data.partition import by_column, split
-from fedmule.learning.data.synthetic import synthetic
 from fedmule.learning.models.mlr import MLR
 from fedmule.simulator.streams import Streams
 

@@ -50,11 +50,11 @@ def test_mlp_gradient_is_autograds(hidden, s):
 
 
 def test_the_papers_mlp_has_its_size():
-    assert MLP(784, 10).parameters == 784 * 100 + 100 + 100 * 100 + 100 + 100 * 10 + 10
+    assert MLP(784, 10, (100, 100)).parameters == 784 * 100 + 100 + 100 * 100 + 100 + 100 * 10 + 10
 
 
 def test_mlp_flops_are_those_counted():
-    model = MLP(40, 10)
+    model = MLP(40, 10, (100, 100))
     leaf = model.start(np.random.default_rng(0)).requires_grad_()
     features, labels = batch(1, 20, 40, 10)
     with FlopCounterMode(display=False) as counter:

@@ -1,5 +1,7 @@
 """Whose samples are whose: nobody's twice, and each in one part only."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,12 @@ def pool(count=2000, classes=10, seed=0, owners=None):
     return Samples(features, labels, classes, None if owners is None else generator.integers(0, owners, count))
 
 
-KINDS = {"labels": by_labels, "dirichlet": by_dirichlet, "iid": evenly, "column": by_column}
+KINDS = {
+    "labels": partial(by_labels, labels=2),
+    "dirichlet": partial(by_dirichlet, alpha=0.3),
+    "iid": evenly,
+    "column": by_column,
+}
 
 
 @settings(deadline=None, max_examples=60, derandomize=True)
@@ -109,7 +116,7 @@ def test_column_does_as_the_data_say():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda g: by_labels(pool(100), 90, g), "would get"),
+        (lambda g: by_labels(pool(100), 90, g, 2), "would get"),
         (lambda g: by_labels(pool(100), 5, g, 11), "only 10 labels"),
         (lambda g: by_dirichlet(pool(100), 60, g, 0.05), "would get"),
         (lambda g: evenly(pool(100), 90, g), "client 0 of 90 would get 2 samples"),

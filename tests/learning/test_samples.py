@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from making import from_file
 
 from fedmule.learning.data import image_sets
 from fedmule.learning.data.image_sets import IMAGE_SETS, load, read_idx, take_from
-from fedmule.learning.data.samples import from_file
 from fedmule.learning.errors import DataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from making import synthetic
 from scipy.optimize import linprog
 
 from fedmule.learning.data.partition import by_column, split
-from fedmule.learning.data.synthetic import synthetic
 from fedmule.learning.models.mlr import MLR
 from fedmule.simulator.streams import Streams
 

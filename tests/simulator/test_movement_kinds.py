@@ -60,8 +60,8 @@ def test_the_smallest_table_works_on_the_default_terrain(kind: str) -> None:
 def test_data_follow_herds_as_they_follow_squads() -> None:
     raw = {"clients": {"count": 9, "mobility": {"kind": "herd", "herds": 3}}, "learning": {"partition_over": "sites"}}
     world = build_world(scenario_of(raw, (), "herds"), Streams(0), {})
-    assert world.sites.position is not None
-    assert world.sites.position.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert world.sites.site is not None
+    assert world.sites.site.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(

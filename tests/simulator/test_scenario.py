@@ -57,7 +57,7 @@ def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Pa
         count = 0
         mobility = { kind = "squads", squads = 0, sprd_m = 1, speed_mps = [1, 2, 3] }
         [learning]
-        eps = nan
+        open_at = nan
         active = "some"
         algorithm = "fedvg"
         step_size = "fast"
@@ -79,7 +79,7 @@ def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Pa
         ("clients.mobility.squads = 0", "must be at least 1"),
         ("clients.mobility.sprd_m = 1", "did you mean spread_m?"),
         ("clients.mobility.speed_mps = [1, 2, 3]", "at most 2 entries"),
-        ("learning.algorithm.eps = nan", "must be at least 0"),
+        ("learning.open_at = nan", "must be a finite number"),
         ('learning.active = "some"', "'all' or 'visited', or must be a whole number"),
         ('learning.algorithm.kind = "fedvg"', "did you mean fedavg?"),
         ('learning.step_size = "fast"', "must be a number"),
@@ -111,8 +111,8 @@ def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Pa
         ('clients.mobility = { kind = "1x:Class" }', 'must be a class as "package.module:Class"'),
         ("radio = 3", "must be a table"),
         ('name = "a\\u001b[2J"', "must not hold control characters"),
-        ('learning = { variant = "derived", eps = inf }', "must be finite"),
-        ('learning = { algorithm = "local", reference = "local" }', "must be an algorithm that exchanges"),
+        ('learning.algorithm = { kind = "rwsadmm", variant = "derived", eps = inf }', "must be finite"),
+        ('learning.algorithm = { kind = "local", reference = "local" }', "must be one of rwsadmm, fedavg"),
     ],
 )
 def test_keys_that_do_not_go_together(tmp_path: Path, text: str, message: str) -> None:

@@ -142,7 +142,7 @@ def test_what_is_learnt_from_neighbours_helps_where_sites_differ(small: Small) -
 
 
 def clumped(small: Small, **learning: Any) -> Simulation:
-    clients = {"count": len(CLUMPS), "mobility": {"kind": "static", "sites": CLUMPS}}
+    clients = {"count": len(CLUMPS), "mobility": {"kind": "static", "positions": CLUMPS}}
     return Simulation(small(clients=clients, learning={"sites": 3, **learning}, terrain={"obstacles": []}))
 
 
@@ -228,7 +228,7 @@ def test_tokens_of_neighbourhoods_need_the_vehicle_and_slack(small: Small, keys:
     assert [problem.key for problem in problems] == ["learning.algorithm.token"]
     assert "slack" in problems[0].message
     assert not broken_rules(small(learning={"algorithm": NEIGHBOURHOOD}))
-    assert not broken_rules(small(learning=keys))
+    assert not broken_rules(small(learning={"algorithm": {"kind": "rwsadmm", **keys}, "server": server}))
 
 
 @pytest.mark.parametrize("rho", [0, 1, 0.25])
@@ -302,7 +302,9 @@ def test_tokens_go_down_to_each_client_on_their_own(small: Small, tmp_path: Path
 def test_local_training_can_follow_neighbourhood_tokens(small: Small, tmp_path: Path) -> None:
     keys = {"algorithm": NEIGHBOURHOOD, "shift": "permuted"}
     ours = run(small(learning=keys), tmp_path / "ours").contacts
-    alone = run(small(learning={"algorithm": "local", **keys}), tmp_path / "alone").contacts
+    alone = run(
+        small(learning={**keys, "algorithm": {"kind": "local", "reference": NEIGHBOURHOOD}}), tmp_path / "alone"
+    ).contacts
     columns = ["sim_time_s", "client", "active", "delivered", "gradient_steps"]
     same(ours[columns], alone[columns])
     assert alone[["bytes_down", "bytes_up"]].to_numpy().sum() == 0
