@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedmule.learning import memory
 from fedmule.learning.algorithms.apfl import APFL
-from fedmule.learning.algorithms.base import Algorithm, Model, Settings, layers
+from fedmule.learning.algorithms.base import Model, Settings, layers
 from fedmule.learning.algorithms.clusters import IFCA, SquadOracle
 from fedmule.learning.algorithms.ditto import Ditto
 from fedmule.learning.algorithms.fedavg import FedAvg
@@ -31,11 +31,12 @@ from fedmule.learning.data.sites import Shift, SiteData, share_within
 from fedmule.learning.data.synthetic import synthetic
 from fedmule.learning.errors import DataError, MemoryShortError
 from fedmule.learning.evaluate import Evaluator
+from fedmule.learning.learner import Learner
 from fedmule.learning.models.mlp import MLP
 from fedmule.learning.models.mlr import MLR
 from fedmule.learning.models.module import cnn
 from fedmule.learning.models.trial import try_model, wrap
-from fedmule.learning.tokens import Carried, carried_by
+from fedmule.learning.tokens import carried_by
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.keys import OwnClass
@@ -59,23 +60,6 @@ PARTITIONS: dict[str, Any] = {
 }
 MODELS: dict[str, Any] = {"mlr": MLR, "mlp": MLP, "cnn": cnn}
 VARIANTS = {"slack": Slack, "derived": Derived, "printed": Printed}
-
-
-@dataclass(frozen=True)
-class Learner:
-    algorithm: Algorithm
-    carried: Carried
-    evaluator: Evaluator
-    device: torch.device
-    memory_bytes: int  # of client state and data, about
-    site_data: SiteData | None = None
-
-    def move(self, clients: NDArray[np.int64], sites: NDArray[np.int64]) -> None:
-        """These clients go to other sites for good: their data become like those there."""
-        if self.site_data is not None:
-            self.site_data.move(clients, sites)
-            self.evaluator.changed(clients)
-            self.evaluator.look_again()
 
 
 def build_learner(scenario: Scenario, streams: Streams, plugins: dict[str, Any], sites: Sites) -> Learner:

@@ -185,7 +185,7 @@ def _sites(scenario: Scenario, positions: Positions, streams: Streams) -> Sites:
     if squad is None:
         first = movement.first_positions()
         first = positions.true(np.arange(len(positions))) if first is None else first
-        squad = _groups(first, learning.places, streams.generator("places"))
+        squad = _groups(first, learning.sites, streams.generator("places"))
     count = int(squad.max()) + 1
     movers, to = getattr(movement, "regrouped", (np.empty(0, dtype=np.int64),) * 2)
     return Sites(squad, count, movers, to, getattr(movement, "regroup_at_s", None))
