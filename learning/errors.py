@@ -1,4 +1,4 @@
-"""What is wrong with data, in words for the person who has them."""
+"""Errors of learning, in words for the person at the keyboard."""
 
 from __future__ import annotations
 
@@ -9,3 +9,7 @@ class DataError(ValueError):
 
 class MemoryShortError(Exception):
     """The clients' models and data do not fit on the device; the text says what to reduce."""
+
+
+class ReplayError(Exception):
+    """The replay of a run did not take the course of the run itself; the text says where it left it."""

@@ -1,9 +1,9 @@
-"""Accuracy and loss, at a cost in proportion to the clients whose models changed."""
+"""Accuracy and loss of models, evaluated at a cost in proportion to the clients whose models changed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,22 +13,23 @@ from torch import Tensor
 from fedmule.learning.algorithms.base import Algorithm, Constraint, IntArray
 
 FloatArray = NDArray[np.float64]
+Number = TypeVar("Number", np.int64, np.float64)
 
 SAMPLES_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What needs all clients at once."""
+    """Results that need all clients at once."""
 
-    token_test_acc: FloatArray  # [n] the token's on each client's test data
+    token_test_acc: FloatArray  # [n] accuracy of the token on each client's test data
     constraint: Constraint | None
     lagrangian: float | None
     lyapunov: float | None
 
 
 class Score:
-    """How many samples of one part of its data each client's model gets right, and the means of that."""
+    """Samples of one part of its data that each client's model classifies correctly, and the mean accuracy."""
 
     def __init__(self, first: IntArray, count: IntArray, correct: IntArray) -> None:
         self.first, self.count, self.correct = first, count, correct  # [n] each
@@ -37,20 +38,21 @@ class Score:
 
     @property
     def accuracy(self) -> FloatArray:
-        """Of each client's own model [n]."""
+        """Accuracy [n] of each client's own model."""
         return self.correct / self.count
 
     @property
     def mean(self) -> float:
-        """Over clients."""
+        """Mean accuracy over clients."""
         return self._accuracies / len(self.count)
 
     @property
     def weighted(self) -> float:
-        """Over samples."""
+        """Mean accuracy over samples."""
         return self._corrects / int(self.count.sum())
 
-    def enter(self, client: int, correct: int) -> None:
+    def replace(self, client: int, correct: int) -> None:
+        """Replace a client's number of correct samples."""
         change = correct - int(self.correct[client])
         self.correct[client] = correct
         self._corrects += change
@@ -58,44 +60,44 @@ class Score:
 
 
 class Evaluator:
-    """Keeps every client's test accuracy and training loss; looks again only at clients that changed."""
+    """Keeps every client's test accuracy and training loss; evaluates only clients that changed."""
 
     def __init__(self, algorithm: Algorithm) -> None:
         self._algorithm = algorithm
         self._data = data = algorithm.data
         start = algorithm.models[0]  # everyone begins with the same model
         right, self._train_loss = self._one_model_on_all(start)
-        self.test = Score(data.test_first, data.test_count, self._per_client(right, data.test_first, data.test_count))
+        self.test = Score(data.test_first, data.test_count, _per_client(right, data.test_first, data.test_count))
         self.validation: Score | None = None
         if data.validation_count is not None and data.validation_count.all():
             part = data.validation_first, data.validation_count
-            self.validation = Score(*part, self._per_client(right, *part))
+            self.validation = Score(*part, _per_client(right, *part))
         rows = np.arange(data.first[-1])
         test = rows >= np.repeat(data.test_first, np.diff(data.first))
         self._test_rows = torch.from_numpy(rows[test]).to(data.labels.device)
         self._changed: set[int] = set()  # clients whose accuracies are out of date
         self._stale: set[int] = set()  # those whose training loss is
-        self.smoothness: float | None = None  # L of the clients' losses, once a constraint asked for it
+        self.smoothness: float | None = None  # L of the clients' losses, once a constraint needed it
         self._smoothness_known = False
 
     def changed(self, clients: IntArray) -> None:
-        """The models or the data of these clients are others now."""
+        """Note that the models or the data of these clients have changed."""
         self._changed.update(clients.tolist())
         self._stale.update(clients.tolist())
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Bring the accuracies of clients that changed up to date."""
         models, clients = self._algorithm.models, sorted(self._changed)
         for score in (self.test, self.validation):
             if score is not None and clients:
                 right = torch.stack([self._correct(models[client], score, client) for client in clients])
                 for client, correct in zip(clients, right.cpu().tolist(), strict=True):
-                    score.enter(client, correct)
+                    score.replace(client, correct)
         self._changed.clear()
 
     def overview(self, progress: float) -> Overview:
-        """Look at all clients: their accuracies, the token's, the constraint, L_β and M_β."""
-        self.look_again()
+        """Evaluate all clients: their accuracies, the token's, the constraint, L_β and M_β."""
+        self.refresh()
         algorithm = self._algorithm
         token_acc = self.token_accuracy()
         constraint = algorithm.constraint(progress)
@@ -108,17 +110,17 @@ class Evaluator:
         return Overview(token_acc, constraint, lagrangian, lyapunov)
 
     def token_accuracy(self) -> FloatArray:
-        """Of the token on each client's test data [n]."""
+        """Accuracy [n] of the token on each client's test data."""
         test = self.test
         tokens = self._algorithm.tokens(np.arange(len(test.count)))
         if tokens.dim() == 1:  # one for all
             right = self._right_on_tests(tokens)
-            return self._per_client(right, np.cumsum(test.count) - test.count, test.count) / test.count
-        right = torch.stack([self._correct(x, test, client) for client, x in enumerate(tokens)]).cpu().numpy()
-        return right / test.count
+            return _per_client(right, np.cumsum(test.count) - test.count, test.count) / test.count
+        correct = torch.stack([self._correct(x, test, client) for client, x in enumerate(tokens)])
+        return np.asarray(correct.cpu().numpy() / test.count, dtype=np.float64)
 
     def _correct(self, x: Tensor, score: Score, client: int) -> Tensor:
-        """How many of a client's samples a model gets right: a number that stays on the device."""
+        """How many of a client's samples a model classifies correctly: a number that stays on the device."""
         first = int(score.first[client])
         end = first + int(score.count[client])
         return (self._scores(x, first, end).argmax(dim=1) == self._data.labels[first:end]).sum()
@@ -135,16 +137,17 @@ class Evaluator:
         self._stale.clear()
         return self._train_loss
 
-    def _right_on_tests(self, x: Tensor) -> NDArray[np.bool_]:
-        """Which test samples one model gets right: those of client 0, then of client 1, …"""
+    def _right_on_tests(self, x: Tensor) -> IntArray:
+        """Which test samples one model classifies correctly (1, else 0): those of client 0, then of client 1, …"""
         data, right = self._data, []
-        for rows in self._test_rows.split(SAMPLES_AT_ONCE):
+        for first in range(0, len(self._test_rows), SAMPLES_AT_ONCE):
+            rows = self._test_rows[first : first + SAMPLES_AT_ONCE]
             scores = self._algorithm.model.scores(x, data.features[rows])
             right.append((scores.argmax(dim=1) == data.labels[rows]).cpu().numpy())
-        return np.concatenate(right)
+        return np.concatenate(right).astype(np.int64)
 
-    def _one_model_on_all(self, x: Tensor) -> tuple[NDArray[np.bool_], FloatArray]:
-        """Which samples one model gets right [N], and its mean training loss on each client [n]."""
+    def _one_model_on_all(self, x: Tensor) -> tuple[IntArray, FloatArray]:
+        """Which samples [N] one model classifies correctly (1, else 0), and its mean training loss on clients [n]."""
         data = self._data
         right, loss = [], []
         for first in range(0, len(data.labels), SAMPLES_AT_ONCE):
@@ -153,14 +156,8 @@ class Evaluator:
             labels = data.labels[rows]
             right.append((scores.argmax(dim=1) == labels).cpu().numpy())
             loss.append(torch.nn.functional.cross_entropy(scores, labels, reduction="none").cpu().numpy())
-        losses = self._per_client(np.concatenate(loss).astype(np.float64), data.first[:-1], data.train_count)
-        return np.concatenate(right), losses / data.train_count
-
-    @staticmethod
-    def _per_client(values: NDArray[Any], first: IntArray, count: IntArray) -> NDArray[Any]:
-        """Sums [n] of per-sample values [N] over each client's rows first … first + count."""
-        before = np.concatenate([[0], np.cumsum(values)])
-        return before[first + count] - before[first]
+        losses = _per_client(np.concatenate(loss).astype(np.float64), data.first[:-1], data.train_count)
+        return np.concatenate(right).astype(np.int64), losses / data.train_count
 
     def _scores(self, x: Tensor, first: int, end: int) -> Tensor:
         return self._algorithm.model.scores(x, self._data.features[first:end])
@@ -170,3 +167,11 @@ class Evaluator:
             self.smoothness = self._algorithm.model.smoothness(self._data)
             self._smoothness_known = True
         return self.smoothness
+
+
+def _per_client(values: NDArray[Number], first: IntArray, count: IntArray) -> NDArray[Number]:
+    """Sums [n] of per-sample values [N] over each client's rows first … first + count."""
+    before = np.zeros(len(values) + 1, dtype=values.dtype)
+    np.cumsum(values, out=before[1:])
+    sums: NDArray[Number] = before[first + count] - before[first]
+    return sums

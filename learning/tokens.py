@@ -1,4 +1,4 @@
-"""What several vehicles carry, for algorithms that know of one token."""
+"""The tokens of several vehicles, for algorithms that know of one token."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from fedmule.learning.algorithms.base import BYTES_PER_NUMBER, Algorithm, Contac
 
 
 class Carried:
-    """Each vehicle's token, or whatever `Algorithm.carried` names; taken up for its contacts and put down after.
+    """Each vehicle's token, or whatever `Algorithm.carried` names; the algorithm holds it in the vehicle's contacts.
 
-    In between the algorithm holds the mean over vehicles: that is what accuracy and diagnostics look at. Two vehicles
-    that meet go on with the mean of their tokens.
+    In between the algorithm holds the mean over vehicles, on which accuracy and diagnostics are evaluated. Two vehicles
+    that meet both carry the mean of their tokens from then on.
     """
 
     def __init__(self, algorithm: Algorithm, vehicles: int = 1) -> None:
         self._algorithm = algorithm
-        self._by_vehicle = [self._put_down() for _ in range(vehicles)]
+        self._by_vehicle = [self._held() for _ in range(vehicles)]
         algorithm.vehicles = vehicles
 
     def update(self, vehicle: int, contact: Contact) -> Update:
         """Update with exactly the clients delivered at a contact of this vehicle."""
         if len(self._by_vehicle) == 1:
             return self._algorithm.update(contact)
-        self._take_up(self._by_vehicle[vehicle])
+        self._hold(self._by_vehicle[vehicle])
         update = self._algorithm.update(contact)
-        self._by_vehicle[vehicle] = self._put_down()
+        self._by_vehicle[vehicle] = self._held()
         self._hold_mean()
         return update
 
     def meeting(self, a: int, b: int, progress: float) -> Exchange:
-        """What it weighs when two vehicles meet: down is from a to b. No bytes: they have nothing to exchange."""
+        """Cost of a meeting of two vehicles: down is from a to b. No bytes: they have nothing to exchange."""
         return self._algorithm.meeting(progress)
 
     def meet(self, a: int, b: int) -> None:
-        """Two vehicles have exchanged what they carry."""
+        """Merge what two vehicles carry."""
         mean = {name: (one + self._by_vehicle[b][name]) / 2 for name, one in self._by_vehicle[a].items()}
         self._by_vehicle[a], self._by_vehicle[b] = mean, dict(mean)
         self._hold_mean()
@@ -50,19 +50,21 @@ class Carried:
 
     def _hold_mean(self) -> None:
         names = self._algorithm.carried
-        self._take_up({name: torch.stack([own[name] for own in self._by_vehicle]).mean(dim=0) for name in names})
+        self._hold({name: torch.stack([own[name] for own in self._by_vehicle]).mean(dim=0) for name in names})
 
-    def _take_up(self, things: dict[str, Tensor]) -> None:
-        for name, thing in things.items():
-            setattr(self._algorithm, name, thing)
+    def _hold(self, tensors: dict[str, Tensor]) -> None:
+        """Let the algorithm hold these."""
+        for name, tensor in tensors.items():
+            setattr(self._algorithm, name, tensor)
 
-    def _put_down(self) -> dict[str, Tensor]:
+    def _held(self) -> dict[str, Tensor]:
+        """A copy of what the algorithm holds."""
         return {name: getattr(self._algorithm, name).clone() for name in self._algorithm.carried}
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What one vehicle has changed so far."""
+    """The changes that one vehicle has made so far."""
 
     contacts: int  # how many of its contacts they come from
     total: Tensor  # [d] sum of c − c_stored over all clients delivered; of c − y⁰ where one was new to all vehicles
@@ -75,8 +77,8 @@ class AddedUp(Carried):
 
         y = y⁰ + (sum of all changes it knows) / (number of clients it counts)
 
-    which is exactly the mean of the contributions once it knows of everything. Where two meet each takes over
-    what the other knows more of. A vehicle counts the clients it has met or heard of, or all (`Algorithm.grows`).
+    which is exactly the mean of the contributions once it knows all changes. Where two meet, both keep the more recent
+    of what they know of each vehicle. A vehicle counts the clients it has met or heard of, or all (`Algorithm.grows`).
     """
 
     def __init__(self, algorithm: Algorithm, vehicles: int) -> None:
@@ -103,12 +105,12 @@ class AddedUp(Carried):
         return update
 
     def meeting(self, a: int, b: int, progress: float) -> Exchange:
-        """Changes the other has not heard of, the counts of contacts, and a bit for each client."""
-        whole = self._algorithm.meeting(progress)
+        """Cost of the changes the other has not heard of, of the counts of contacts, and of a bit for each client."""
+        one = self._algorithm.meeting(progress)
         news = [sum(p.contacts > q.contacts for p, q in zip(*pair, strict=True)) for pair in self._both_ways(a, b)]
         overhead = BYTES_PER_NUMBER * len(self._known) + (self._met.shape[1] + 7) // 8 if any(news) else 0
-        down, up = (np.where(whole.bytes_down > 0, n * whole.bytes_down + overhead, 0) for n in news)
-        return replace(whole, bytes_down=down, bytes_up=up)
+        down, up = (np.where(one.bytes_down > 0, n * one.bytes_down + overhead, 0) for n in news)
+        return replace(one, bytes_down=down, bytes_up=up)
 
     def meet(self, a: int, b: int) -> None:
         both = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,10 @@ from fedmule.learning.data.partition import check_rows, split
 from fedmule.learning.data.sites import Shift, SiteData, share_within
 from fedmule.learning.errors import DataError, MemoryShortError
 from fedmule.learning.evaluate import Evaluator
+from fedmule.learning.learner import Learner
 from fedmule.learning.models.model import Model, layers
 from fedmule.learning.models.trial import try_model, wrap
-from fedmule.learning.tokens import Carried, carried_by
+from fedmule.learning.tokens import carried_by
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.keys import Part
@@ -29,23 +30,6 @@ from fedmule.simulator.scenario.learning import ColumnPartition, LabelsPartition
 from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.streams import Streams
 from fedmule.simulator.world import Sites
-
-
-@dataclass(frozen=True)
-class Learner:
-    algorithm: Algorithm
-    carried: Carried
-    evaluator: Evaluator
-    device: torch.device
-    memory_bytes: int  # of client state and data, about
-    site_data: SiteData | None = None
-
-    def move(self, clients: NDArray[np.int64], sites: NDArray[np.int64]) -> None:
-        """These clients go to other sites for good: their data become like those there."""
-        if self.site_data is not None:
-            self.site_data.move(clients, sites)
-            self.evaluator.changed(clients)
-            self.evaluator.look_again()
 
 
 def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites: Sites) -> Learner:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any
 
 import numpy as np
 import simpy
@@ -12,12 +11,16 @@ import torch
 from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Contact, Exchange
+from fedmule.learning.journal import Journal
+from fedmule.learning.learner import Learner
+from fedmule.mobility.models.movement import Waypoints
 from fedmule.radio.exchange import Load, Outcome, ideal_exchange, run_exchange
 from fedmule.radio.link import delay_at_s, link_over_time, linked
 from fedmule.simulator.build import build_learner
 from fedmule.simulator.ledger import Ledger, Visit
-from fedmule.simulator.lessons import Journal, Lessons
 from fedmule.simulator.meetings import Meeting, Meetings
+from fedmule.simulator.phase import Phase, Replay, Watch
+from fedmule.simulator.runs.columns import Summary
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.streams import Streams
@@ -26,45 +29,53 @@ from fedmule.simulator.world import build_world
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+Process = Generator[simpy.Event, object, None]
 
 
 class Simulation:
     """One run of a scenario: build it, then `run` it once."""
 
-    def __init__(self, scenario: Scenario, plugins: dict[str, Any] | None = None) -> None:
+    def __init__(self, scenario: Scenario, plugins: dict[str, object] | None = None) -> None:
         torch.set_num_threads(1)  # the same bits on every machine, and the fastest at these sizes
         self.scenario = scenario
         self._streams = Streams(scenario.seed)
         self.world = build_world(scenario, self._streams, plugins or {})
-        self.learner = build_learner(scenario, self._streams, plugins or {}, self.world.sites)
-        self.lessons = Lessons(self.learner)
-        self.ledger = Ledger(scenario, self.learner)
+        self._phase = Phase(scenario, build_learner(scenario, self._streams, plugins or {}, self.world.sites))
         self._active_draws = [self._own_stream("active", v) for v in range(scenario.vehicle.count)]
-        self._everyone = self.world.graph.members  # whom the vehicles can reach, those who are late included
+        self._everyone = self.world.graph.members  # whom the vehicles can reach, late clients included
         self._absent = self.world.late.copy()
         self.world.graph.admit(self._everyone & ~self._absent)
         self._busy = np.zeros(len(self._absent), dtype=bool)  # who is in a contact
-        self._until_free: dict[int, simpy.Event] = {}  # of those busy whom another vehicle waits for
-        self._over = False  # what others finish at the moment of the last visit does not count any more
+        self._until_free: dict[int, simpy.Event] = {}  # of busy clients that another vehicle waits for
+        self._over = False  # contacts that end at the same moment as the last visit do not count any more
         self.env = simpy.Environment()
-        self._rehearsed: tuple[int, Callable[[], None]] | None = None
 
-    def rehearse(self, journal: Journal, visits: int, restore: Callable[[], None]) -> None:
-        """Before the start: go through these visits without learning or logging, then `restore` what they taught."""
-        self.lessons.rehearse(journal)
-        self.ledger.rehearses = True
-        self._rehearsed = visits, restore
+    @property
+    def learner(self) -> Learner:
+        """Who learns in the present phase."""
+        return self._phase.learner
 
-    def start(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> simpy.Event:
-        """Set the vehicles going, or the rounds of an ideal server; returns the event at which the run is over.
+    @property
+    def ledger(self) -> Ledger:
+        """What has happened, as counted in the present phase."""
+        return self._phase.ledger
+
+    def replay(self, journal: Journal, visits: int, restore: Callable[[Phase], None]) -> None:
+        """Before the start: replay these visits without learning or logging, then `restore` the state after them."""
+        live = self._phase
+        self._phase = Replay(live, journal, visits, lambda: restore(live))
+
+    def interrupt(self) -> None:
+        """End the run after the present visit; while it replays its past, at once."""
+        self._phase.interrupt()
+
+    def start(self, log: NoLog | None = None, watch: Watch | None = None) -> simpy.Event:
+        """Start the vehicles, or the rounds of an ideal server; returns the event at which the run is over.
 
         `watch` is called after every visit.
         """
-        self.log = log or NoLog()
-        self.log.muted = self._rehearsed is not None
-        self.watch = watch or (lambda ledger: None)
-        self.ledger.begin(self.log)
-        self.world.positions.trajectories.record(self.log.client_track)
+        self._phase.start(log or NoLog(), watch)
+        self.world.positions.trajectories.record(self._log_clients)
         self.vehicles = [self._vehicle(v) for v in range(self.scenario.vehicle.count)]
         self.meetings = self._meetings()
         if self.scenario.learning.server == "vehicle":
@@ -76,22 +87,22 @@ class Simulation:
         if self.world.sites.change_at_s is not None:
             self.env.process(self._change_sites(self.world.sites.change_at_s))
         limit = self.scenario.stop.sim_time_s
-        over = lives[0] if len(lives) == 1 else simpy.AnyOf(self.env, lives)  # for one it is over for all
+        over = lives[0] if len(lives) == 1 else simpy.AnyOf(self.env, lives)  # over for one is over for all
         return over if limit is None else over | self.env.timeout(limit)
 
-    def run(self, log: NoLog | None = None, watch: Callable[[Ledger], None] | None = None) -> dict[str, Any]:
+    def run(self, log: NoLog | None = None, watch: Watch | None = None) -> Summary:
         """Run to the end and return the summary."""
         self.env.run(until=self.start(log, watch))
         for vehicle in self.vehicles:
             vehicle.rest()
         self.world.positions.trajectories.finish(self.env.now)
         summary = self.ledger.finish(self.env.now)
-        self.log.close(summary)
+        self._phase.log.close(summary)
         return summary
 
     # --- the life of a vehicle -----------------------------------------------------------------------------
 
-    def _drive(self, vehicle: Vehicle) -> Generator[Any, Any, None]:
+    def _drive(self, vehicle: Vehicle) -> Process:
         """Choose a client, drive to it, exchange; until the run is over."""
         while not self.ledger.over(self.env.now):
             self._admit()
@@ -102,29 +113,29 @@ class Simulation:
             if (yield from self._reach(vehicle, target)):
                 yield from self._contact(vehicle, target)
             else:
-                self.ledger.miss(vehicle.number)
+                self.ledger.not_reached(vehicle.number)
         self._over = True
 
-    def _reach(self, vehicle: Vehicle, target: int) -> Generator[Any, Any, bool]:
-        """Drive to a client and wait there while another vehicle is busy with it; False if it had to give up."""
+    def _reach(self, vehicle: Vehicle, target: int) -> Generator[simpy.Event, object, bool]:
+        """Drive to a client and wait there while another vehicle serves it; False if the vehicle had to give up."""
         while (yield from vehicle.chase(target)):
             if not self._busy[target]:
                 return True
             while self._busy[target]:
                 yield from vehicle.wait(self._until_free.setdefault(target, self.env.event()))
-            if vehicle.is_at(target):  # whoever has waited goes first
+            if vehicle.is_at(target):  # a vehicle that has waited goes first
                 return True
         return False
 
-    def _contact(self, vehicle: Vehicle, target: int) -> Generator[Any, Any, None]:
-        """The vehicle stands still; those asked take part; those whose exchange gets through learn."""
+    def _contact(self, vehicle: Vehicle, target: int) -> Process:
+        """Stand still and exchange with the active clients; those whose exchange gets through learn."""
         positions = self.world.positions
         arrived_s, here = self.env.now, vehicle.xy
         positions.advance(arrived_s)
         neighbours = self._neighbourhood(target, here)
         active = self._choose(target, neighbours, self._active_draws[vehicle.number])
         progress = self.ledger.progress(arrived_s)
-        exchange = self.lessons.weigh(active, progress)
+        exchange = self.learner.exchange_cost(active, progress)
         outcome = self._exchange(active, exchange, here)
         self._busy[active] = True
         yield self.env.timeout(outcome.end_s - arrived_s)
@@ -134,7 +145,7 @@ class Simulation:
         self._release(active)
         vehicle.client = target
         contact = Contact(active[outcome.delivered], len(neighbours), progress, target, neighbours)
-        update = self.lessons.update(vehicle.number, contact)
+        update = self.learner.update(vehicle.number, contact)
         self.ledger.visit(Visit(contact, active, exchange, outcome, update, arrived_s, vehicle.number, here))
         if self.meetings is not None:
             self.meetings.after_contact(vehicle)
@@ -142,19 +153,19 @@ class Simulation:
         positions.advance(self.env.now)
         every = self.scenario.log.graph_every
         if every and self.ledger.visits % every == 0:
-            self.log.graph(self.ledger.visits, self.env.now, self.world.graph.logged())
-        self._after_visit()
+            self._phase.log.graph(self.ledger.visits, self.env.now, self.world.graph.logged())
+        self._phase = self._phase.after_visit()
 
     def _meeting(self, meeting: Meeting) -> None:
-        """Two vehicles have met: if all got through, both go on with what they carry together."""
+        """Two vehicles have met: if everything got through, they merge what they carry."""
         if self._over:
             return
         if meeting.delivered:
-            self.lessons.meet(*meeting.vehicles)
-        self.ledger.meet(meeting)
+            self.learner.meet(*meeting.vehicles)
+        self.ledger.meeting(meeting)
 
-    def _rounds(self) -> Generator[Any, Any, None]:
-        """An ideal server: each round it reaches clients at random, wherever they are; only computing takes time."""
+    def _rounds(self) -> Process:
+        """Rounds of an ideal server: it reaches random clients wherever they are; only computing takes time."""
         while not self.ledger.over(self.env.now):
             self._admit()
             began_s, there = self.env.now, np.flatnonzero(self._present())
@@ -165,76 +176,73 @@ class Simulation:
             count = min(wanted, len(there)) if isinstance(wanted, int) else len(there)
             active = np.sort(self._active_draws[0].choice(there, count, replace=False))
             progress = self.ledger.progress(began_s)
-            exchange = self.lessons.weigh(active, progress)
+            exchange = self.learner.exchange_cost(active, progress)
             outcome = ideal_exchange(self._load(exchange), began_s)
             yield self.env.timeout(outcome.end_s - began_s)
             contact = Contact(active, len(there), progress)
-            self.ledger.visit(Visit(contact, active, exchange, outcome, self.lessons.update(0, contact), began_s))
-            self._after_visit()
+            self.ledger.visit(Visit(contact, active, exchange, outcome, self.learner.update(0, contact), began_s))
+            self._phase = self._phase.after_visit()
 
-    def _change_sites(self, at_s: float) -> Generator[Any, Any, None]:
-        """Some clients go over to other squads, and their data become like those there."""
+    def _change_sites(self, at_s: float) -> Process:
+        """At that time some clients move to other sites, and their data become like those there."""
         yield self.env.timeout(at_s)
         self.learner.move(self.world.sites.movers, self.world.sites.to)
 
     # --- its parts -----------------------------------------------------------------------------------------
 
     def _own_stream(self, name: str, vehicle: int) -> np.random.Generator:
-        """The first vehicle draws as if it were alone."""
+        """A vehicle's random stream; the first vehicle draws as if it were alone."""
         return self._streams.generator(f"{name} {vehicle}" if vehicle else name)
 
     def _vehicle(self, number: int) -> Vehicle:
         draws = self._own_stream("walk", number)
-        return Vehicle(self.env, self.world, self.scenario.vehicle, self.log.vehicle_track, number, draws)
+        return Vehicle(self.env, self.world, self.scenario.vehicle, self._log_vehicle, number, draws)
+
+    def _log_vehicle(self, vehicle: int, times: FloatArray, positions: FloatArray) -> None:
+        self._phase.log.vehicle_track(vehicle, times, positions)
+
+    def _log_clients(self, waypoints: Waypoints) -> None:
+        self._phase.log.client_track(waypoints)
 
     def _meetings(self) -> Meetings | None:
         rule = self.scenario.vehicle.meeting
         if rule == "none" or len(self.vehicles) == 1:
             return None
 
-        def weigh(a: int, b: int) -> Exchange:
-            return self.lessons.weigh_meeting(a, b, self.ledger.progress(self.env.now))
+        def cost(a: int, b: int) -> Exchange:
+            return self.learner.meeting_cost(a, b, self.ledger.progress(self.env.now))
 
-        return Meetings(self.env, self.world, self.vehicles, rule, weigh, self._meeting)
+        return Meetings(self.env, self.world, self.vehicles, rule, cost, self._meeting)
 
     # --- steps of it ---------------------------------------------------------------------------------------
 
-    def _after_visit(self) -> None:
-        if self._rehearsed is None:
-            self.watch(self.ledger)
-        elif self.ledger.visits == self._rehearsed[0]:
-            self._rehearsed[1]()
-            self.lessons.go_on()
-            self.ledger.rehearses = self.log.muted = False
-            self._rehearsed = None
-
     def _admit(self) -> None:
-        """Let those who are late join when their time has come."""
+        """Let late clients join when their time has come, and note who is there now."""
         if self._absent.any() and self.ledger.progress(self.env.now) >= self.scenario.clients.late_at:
             late = np.flatnonzero(self._absent)
             self._absent[:] = False
             self.world.graph.admit(self._everyone)
             for client in late.tolist():
-                self.lessons.introduce(client, self.world.graph.neighbours(client))
-            self.ledger.welcome(late)
+                self.learner.introduce(client, self.world.graph.neighbours(client))
+            self.ledger.joined(late)
         if self.world.positions.there(self.env.now) is not None:
             self.world.graph.admit(self._everyone & self._present())
 
     def _present(self) -> NDArray[np.bool_]:
-        """Who [n] is there now."""
+        """Which clients [n] are there now."""
         there = self.world.positions.there(self.env.now)
         return ~self._absent if there is None else ~self._absent & there
 
-    def _wait_for_anybody(self, vehicle: Vehicle) -> Generator[Any, Any, None]:
-        """Nobody is there: wait until somebody comes; if nobody ever does the run is over."""
+    def _wait_for_anybody(self, vehicle: Vehicle) -> Process:
+        """Wait until a client comes, where none is there; if none ever does the run is over."""
         comes_s = self.world.positions.trajectories.movement.next_arrival_s(self.env.now)
         if np.isfinite(comes_s):
             yield from vehicle.wait(self.env.timeout(comes_s - self.env.now), comes_s)
         else:
-            self.ledger.stopped_by = "nobody_reached"
+            self.ledger.nobody_comes()
 
     def _release(self, clients: IntArray) -> None:
-        """These clients' contact is over."""
+        """End these clients' contact: other vehicles may serve them."""
         self._busy[clients] = False
         for client in self._until_free.keys() & set(clients.tolist()):
             self._until_free.pop(client).succeed()
@@ -247,7 +255,7 @@ class Simulation:
         return np.union1d(heard, [target])
 
     def _choose(self, target: int, neighbours: IntArray, draws: np.random.Generator) -> IntArray:
-        """Who takes part: the visited client, or with it all neighbours or some, but nobody busy with another."""
+        """The active clients: the visited one, alone or with some or all neighbours, but nobody who is busy."""
         active, neighbours = self.scenario.learning.active, neighbours[~self._busy[neighbours]]
         if active == "all":
             return neighbours

@@ -1,39 +1,27 @@
-"""What has happened so far: visits, costs, accuracy; and whether the run is over."""
+"""Counts, totals and accuracies of a run so far: a row of the log per visit, and in the end the summary."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import Counter
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Contact, Exchange, Update
+from fedmule.learning.evaluate import Overview
+from fedmule.learning.learner import Learner
 from fedmule.radio.exchange import Outcome
-from fedmule.simulator.build import Learner
 from fedmule.simulator.meetings import Meeting
+from fedmule.simulator.runs.columns import ClientRows, ContactRow, LastValues, MeetingRow, StopReason, Summary
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.stopping import Stopping
 
 IntArray = NDArray[np.int64]
-
-# Columns of contacts whose last value goes into the summary.
-LAST_VALUES = (
-    "personal_validation_acc_mean",
-    "token_test_acc",
-    "train_loss",
-    "violation_max",
-    "violation_rms",
-    "violated_share",
-    "dual_norm",
-    "lagrangian",
-    "lyapunov",
-    "token_step_norm",
-    "kappa",
-)
 
 
 @dataclass(frozen=True)
@@ -50,244 +38,183 @@ class Visit:
     position: NDArray[np.float64] | None = None  # [2] of the vehicle
 
 
+class _Personal(TypedDict):
+    """Accuracies of personal models, as columns of contacts and keys of the summary."""
+
+    personal_test_acc_mean: float
+    personal_test_acc_weighted: float
+    personal_validation_acc_mean: float | None  # None: there is no validation part
+
+
 class Ledger:
-    """Counts and totals of a run; writes them to the log."""
+    """Counts visits, bytes and time, evaluates models when that is due, and logs both."""
 
     def __init__(self, scenario: Scenario, learner: Learner) -> None:
         n = scenario.clients.count
-        self._stop = scenario.stop
-        self._evaluate_every = scenario.learning.evaluate_every
-        self._evaluate_contacts = scenario.learning.evaluate_contacts
-        self._evaluator = learner.evaluator
-        self._participations = learner.algorithm.participations
-        self._beta = learner.algorithm.beta
+        self._scenario = scenario
+        self._learner = learner
         self._log = NoLog()
         self._began = time.perf_counter()
-        self.scenario = scenario
-        self.rehearses = False  # only counts; nothing is looked at or logged
-        self.stopped_by: str | None = None
-        self.visits = self.missed = self._missed_in_a_row = self.meetings = self.meetings_delivered = 0
-        self._missed_since: Counter[int] = Counter()  # by each vehicle, since its last contact
+        self._stopping = Stopping(scenario.stop, n)
+        self.visits = self.missed = self.meetings = self.meetings_delivered = 0
+        self._not_reached: Counter[int] = Counter()  # clients, by each vehicle since its last contact
         self._last_end_s: dict[int, float] = {}  # of each vehicle's last contact
         self.visits_to = np.zeros(n, dtype=np.int64)
         self.gradient_steps = np.zeros(n, dtype=np.int64)
         self.received, self.sent = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.bytes_down = self.bytes_up = self.bytes_between = self.active = self.delivered = 0
-        self._between_reported = 0
-        self._bytes_spent = 0  # of the budget: uncharged ones too, so that training alone ends when its reference does
-        self._silent_visits = 0  # since the last byte was on the air
+        self._between_logged = 0  # of bytes_between
         self.travel_s = self.airtime_s = self.now = 0.0
-        self.start_acc = self.accuracy
-        self._diverged = False
-        self._evaluated_at = -1  # the visit after which all clients were looked at last
-        self._late: IntArray | None = None  # those who joined late
-        self._late_token_acc: float | None = None  # what the token was worth to them when they joined
-        self._last: dict[str, Any] = {}  # the last value of each column of LAST_VALUES
+        self._start_accuracy = self.accuracy
+        self._evaluated_at = -1  # the visit after which all clients were evaluated last
+        self._late: IntArray | None = None  # who joined late
+        self._late_token_accuracy: float | None = None  # on their test data when they joined
+        self._last = _last_values(None, None)
 
-    def begin(self, log: NoLog) -> None:
-        """The run starts now: log how everyone stands before the first visit."""
+    def open(self, log: NoLog) -> None:
+        """Log to `log` from now on."""
         self._log = log
+
+    def start(self) -> None:
+        """Start the clock of the host, and evaluate everyone before the first visit."""
         self._began = time.perf_counter()
-        if not self.rehearses:
-            self._remember(self.evaluate())
+        self._last = _newer(self._last, _last_values(None, self._evaluate()))
 
-    def take_up(self, host_time_s: float) -> None:
-        """Everything was put back as it was after so many host seconds: go on from there."""
+    def resume(self, host_time_s: float) -> None:
+        """Go on where a checkpoint was written after so many seconds of host time."""
         self._began = time.perf_counter() - host_time_s
-        self.stopped_by = None
+        self._stopping.resume()
 
-    def surroundings(self) -> list[Any]:
-        """What it refers to that is not its own."""
-        return [self.scenario, self._stop, self._log]
+    def constants(self) -> list[object]:
+        """Objects the checkpoint must not copy."""
+        return [self._scenario, self._learner, self._log, self._stopping.limits]
+
+    # --- where the run stands ------------------------------------------------------------------------------
 
     @property
     def host_time_s(self) -> float:
-        """Since the run began."""
+        """Seconds on this computer since the run began; a resumed run continues from its checkpoint."""
         return time.perf_counter() - self._began
 
     @property
     def accuracy(self) -> float:
-        return self._evaluator.test.mean
+        """Test accuracy of personal models, mean over clients, as last evaluated."""
+        return self._learner.test.mean
+
+    @property
+    def stopped_by(self) -> StopReason | None:
+        return self._stopping.stopped_by
 
     def progress(self, now: float) -> float:
         """The share of the run's budget that is used up, by whichever limit is nearest."""
-        used = [(self.visits, self._stop.visits), (now, self._stop.sim_time_s)]
-        used += [(self._bytes_spent, self._stop.total_bytes)]
-        return min(1.0, max((spent / limit for spent, limit in used if limit is not None), default=0.0))
+        return self._stopping.progress(now)
 
     def over(self, now: float) -> bool:
         """Whether the run is over; notes why."""
-        stop = self._stop
-        if self.stopped_by is None:
-            if stop.visits is not None and self.visits >= stop.visits:
-                self.stopped_by = "visits"
-            elif stop.sim_time_s is not None and now >= stop.sim_time_s:
-                self.stopped_by = "sim_time_s"
-            elif stop.total_bytes is not None and self._bytes_spent >= stop.total_bytes:
-                self.stopped_by = "total_bytes"
-            elif stop.total_bytes is not None and self._silent_visits > 20 + 2 * len(self.visits_to):
-                self.stopped_by = "nothing_sent"
-            elif stop.accuracy is not None and self.accuracy >= stop.accuracy:
-                self.stopped_by = "accuracy"
-            elif self._diverged:
-                self.stopped_by = "diverged"
-            elif self._missed_in_a_row > 20 + 2 * len(self.visits_to):
-                self.stopped_by = "nobody_reached"
-        return self.stopped_by is not None
+        return self._stopping.over(now, self.accuracy)
 
     def interrupt(self) -> None:
         """End the run after the present visit."""
-        self.stopped_by = self.stopped_by or "interrupted"
+        self._stopping.interrupt()
 
-    def welcome(self, late: IntArray) -> None:
-        """These clients join now."""
-        if self.rehearses:
-            return
+    # --- what happens --------------------------------------------------------------------------------------
+
+    def joined(self, late: IntArray) -> None:
+        """Enter clients that join late, and what the token is worth to them."""
         self._late = late
-        self._late_token_acc = float(self._evaluator.token_accuracy()[late].mean())
+        self._late_token_accuracy = float(self._learner.token_accuracy()[late].mean())
 
-    def miss(self, vehicle: int) -> None:
-        """A client was chased in vain."""
+    def not_reached(self, vehicle: int) -> None:
+        """Enter a client that a vehicle gave up."""
         self.missed += 1
-        self._missed_in_a_row += 1
-        self._missed_since[vehicle] += 1
+        self._not_reached[vehicle] += 1
+        self._stopping.not_reached()
 
-    def meet(self, meeting: Meeting) -> None:
+    def nobody_comes(self) -> None:
+        """Enter that no client is there and none will ever come: the run is over."""
+        self._stopping.nobody_comes()
+
+    def meeting(self, meeting: Meeting) -> None:
         """Enter a meeting of two vehicles that has just ended, and log it."""
-        outcome, charged = meeting.outcome, int(meeting.exchange.charged)
+        outcome = meeting.outcome
         sent = outcome.air_bytes_down + outcome.air_bytes_up
+        charged = sent if meeting.exchange.charged else 0
         self.now = outcome.end_s
         self.meetings += 1
         self.meetings_delivered += meeting.delivered
-        self.bytes_between += charged * sent
-        self._bytes_spent += sent
+        self.bytes_between += charged
         self.airtime_s += outcome.airtime_s
-        (a, b), ((a_x_m, a_y_m), (b_x_m, b_y_m)) = meeting.vehicles, meeting.positions
-        row = {
-            "meeting": self.meetings,
-            "sim_time_s": outcome.end_s,
-            "visits": self.visits,
-            **{"a": a, "b": b, "a_x_m": a_x_m, "a_y_m": a_y_m, "b_x_m": b_x_m, "b_y_m": b_y_m},
-            "meeting_s": outcome.end_s - meeting.began_s,
-            "airtime_s": outcome.airtime_s,
-            "bytes": charged * sent,
-            "delivered": meeting.delivered,
-        }
-        self._log.meeting(row)
+        self._stopping.meeting(sent)
+        (a, b), ((a_x_m, a_y_m), (b_x_m, b_y_m)) = meeting.vehicles, meeting.positions.tolist()
+        self._log.meeting(
+            MeetingRow(
+                meeting=self.meetings,
+                sim_time_s=outcome.end_s,
+                visits=self.visits,
+                **{"a": a, "b": b, "a_x_m": a_x_m, "a_y_m": a_y_m, "b_x_m": b_x_m, "b_y_m": b_y_m},
+                meeting_s=outcome.end_s - meeting.began_s,
+                airtime_s=outcome.airtime_s,
+                bytes=charged,
+                delivered=meeting.delivered,
+            )
+        )
 
     def visit(self, visit: Visit) -> None:
-        """Enter a visit that has just ended, and log it."""
-        outcome, update, client = visit.outcome, visit.update, visit.contact.visited
-        delivered = visit.contact.clients
-        vehicle = visit.vehicle or 0
-        travel_s = visit.began_s - self._last_end_s.get(vehicle, 0.0)
-        self._last_end_s[vehicle] = outcome.end_s
+        """Enter a visit that has just ended, evaluate what is due, and log both."""
+        travel_s = self._count(visit)
+        learning, outcome, update = self._scenario.learning, visit.outcome, visit.update
+        due = self.visits % learning.evaluate_every == 0
+        if due or learning.evaluate_contacts:
+            self._learner.refresh()
+        last = self.over(self.now) and self.stopped_by != "interrupted"  # a run that was interrupted may go on
+        judged = due or last or learning.evaluate_contacts
+        values = _last_values(update, self._evaluate() if due or last else None)
         charged = int(visit.exchange.charged)
-        self.now = outcome.end_s
-        self.visits += 1
-        self._missed_in_a_row = 0
-        if client is not None:
-            self.visits_to[client] += 1
-        steps = update.gradient_steps if update else 0
-        self.gradient_steps[delivered] += steps
-        self.received[visit.active] += charged * outcome.bytes_down
-        self.sent[visit.active] += charged * outcome.bytes_up
-        self.bytes_down += charged * outcome.air_bytes_down
-        self.bytes_up += charged * outcome.air_bytes_up
-        sent = outcome.air_bytes_down + outcome.air_bytes_up
-        self._bytes_spent += sent
-        self._silent_visits = 0 if sent else self._silent_visits + 1
-        self.active += len(visit.active)
-        self.delivered += len(delivered)
-        self.travel_s += travel_s
-        self.airtime_s += outcome.airtime_s
-        if self.rehearses:
-            return
-        self._evaluator.changed(delivered)
-        due = self.visits % self._evaluate_every == 0
-        if self._evaluate_contacts or due:
-            self._evaluator.look_again()
-        row = {
-            "visit": self.visits,
-            "client": client,
-            "sim_time_s": self.now,
-            "host_time_s": self.host_time_s,
-            "vehicle": visit.vehicle,
-            "vehicle_x_m": None if visit.position is None else visit.position[0],
-            "vehicle_y_m": None if visit.position is None else visit.position[1],
-            "travel_s": travel_s,
-            "contact_s": outcome.end_s - visit.began_s,
-            "airtime_s": outcome.airtime_s,
-            "compute_s": outcome.compute_s,
-            "missed": self._missed_since.pop(vehicle, 0),
-            "neighbours": visit.contact.neighbourhood,
-            "active": len(visit.active),
-            "delivered": len(delivered),
-            "active_ids": visit.active,
-            "delivered_ids": delivered,
-            "bytes_down": charged * outcome.air_bytes_down,
-            "bytes_up": charged * outcome.air_bytes_up,
-            "bytes_between": self.bytes_between - self._between_reported,
-            "gradient_steps": steps * len(delivered),
-        }
-        if update:
-            self._diverged = not math.isfinite(update.train_loss)
-            row |= {name: getattr(update, name) for name in ("train_loss", "token_step_norm", "kappa")}
-        last = self.over(self.now) and self.stopped_by != "interrupted"  # who was interrupted may go on
-        if due or last:
-            row |= self.evaluate()
-        if due or last or self._evaluate_contacts:
-            row |= self._personal()
-        self._between_reported = self.bytes_between
-        self._log.contact(row)
-        self._remember(row)
-
-    def evaluate(self) -> dict[str, Any]:
-        """Look at all clients: log a row for each, return what goes with the visit."""
-        n = len(self.visits_to)
-        self._evaluated_at = self.visits
-        seen = self._evaluator.overview(self.progress(self.now))
-        self._log.clients(
-            {
-                "visit": np.full(n, self.visits),
-                "sim_time_s": np.full(n, self.now),
-                "client": np.arange(n),
-                "test_acc": self._evaluator.test.accuracy,
-                "token_test_acc": seen.token_test_acc,
-                "test_samples": self._evaluator.test.count,
-                "visits": self.visits_to,
-                "participations": self._participations,
-                "gradient_steps": self.gradient_steps,
-                "bytes_down": self.received,
-                "bytes_up": self.sent,
-            }
+        row = ContactRow(
+            visit=self.visits,
+            client=visit.contact.visited,
+            sim_time_s=self.now,
+            host_time_s=self.host_time_s,
+            vehicle=visit.vehicle,
+            vehicle_x_m=None if visit.position is None else float(visit.position[0]),
+            vehicle_y_m=None if visit.position is None else float(visit.position[1]),
+            travel_s=travel_s,
+            contact_s=outcome.end_s - visit.began_s,
+            airtime_s=outcome.airtime_s,
+            compute_s=outcome.compute_s,
+            missed=self._not_reached.pop(visit.vehicle or 0, 0),
+            neighbours=visit.contact.neighbourhood,
+            active=len(visit.active),
+            delivered=len(visit.contact.clients),
+            active_ids=visit.active,
+            delivered_ids=visit.contact.clients,
+            bytes_down=charged * outcome.air_bytes_down,
+            bytes_up=charged * outcome.air_bytes_up,
+            bytes_between=self.bytes_between - self._between_logged,
+            gradient_steps=update.gradient_steps * len(visit.contact.clients) if update else 0,
+            **values,
         )
-        found = {
-            "token_test_acc": float(seen.token_test_acc.mean()),
-            "lagrangian": seen.lagrangian,
-            "lyapunov": seen.lyapunov,
-        }
-        if seen.constraint is not None:
-            names = ("violation_max", "violation_rms", "violated_share", "dual_norm")
-            found |= {name: getattr(seen.constraint, name) for name in names}
-        return found
+        self._log.contact(replace(row, **self._personal()) if judged else row)
+        self._between_logged = self.bytes_between
+        self._last = _newer(self._last, values)
 
-    def finish(self, now: float) -> dict[str, Any]:
+    def finish(self, now: float) -> Summary:
         """The summary of the run."""
         self.now = now
         self.over(now)
         if self._evaluated_at != self.visits:
-            self._remember(self.evaluate() | self._personal())
+            self._last = _newer(self._last, _last_values(None, self._evaluate()))
+        scenario, learner = self._scenario, self._learner
         return {
-            "name": self.scenario.name,
-            "algorithm": self.scenario.learning.algorithm.kind,
-            "seed": self.scenario.seed,
+            "name": scenario.name,
+            "algorithm": scenario.learning.algorithm.kind,
+            "seed": scenario.seed,
             "finished": self.stopped_by != "interrupted",
             "stopped_by": self.stopped_by,
             "clients": len(self.visits_to),
             "visits": self.visits,
             "clients_visited": int((self.visits_to > 0).sum()),
-            "clients_reached": int((self._participations > 0).sum()),
+            "clients_reached": int((learner.participations > 0).sum()),
             "missed": self.missed,
             "meetings": self.meetings,
             "meetings_delivered": self.meetings_delivered,
@@ -301,23 +228,89 @@ class Ledger:
             "active": self.active,
             "delivered": self.delivered,
             "gradient_steps": int(self.gradient_steps.sum()),
-            "beta": self._beta if "lagrangian" in self._last else None,
-            "smoothness": self._evaluator.smoothness,
-            "start_personal_test_acc_mean": self.start_acc,
+            "beta": None if self._last["lagrangian"] is None else learner.beta,
+            "smoothness": learner.smoothness,
+            "start_personal_test_acc_mean": self._start_accuracy,
             **self._personal(),
-            "late_token_test_acc": self._late_token_acc,
-            "late_personal_test_acc": self._mean_accuracy(self._late),
-            **{name: self._last.get(name) for name in LAST_VALUES},
+            "late_token_test_acc": self._late_token_accuracy,
+            "late_personal_test_acc": None if self._late is None else float(learner.test.accuracy[self._late].mean()),
+            **self._last,
         }
 
-    def _personal(self) -> dict[str, float]:
-        """How good the personal models are, as last looked at."""
-        test, validation = self._evaluator.test, self._evaluator.validation
-        found = {"personal_test_acc_mean": test.mean, "personal_test_acc_weighted": test.weighted}
-        return found if validation is None else found | {"personal_validation_acc_mean": validation.mean}
+    # --- steps of it ---------------------------------------------------------------------------------------
 
-    def _mean_accuracy(self, clients: IntArray | None) -> float | None:
-        return None if clients is None else float(self._evaluator.test.accuracy[clients].mean())
+    def _count(self, visit: Visit) -> float:
+        """Add a visit to all counts and totals; returns the time since the vehicle's last contact, s."""
+        outcome, delivered, vehicle = visit.outcome, visit.contact.clients, visit.vehicle or 0
+        travel_s = visit.began_s - self._last_end_s.get(vehicle, 0.0)
+        self._last_end_s[vehicle] = self.now = outcome.end_s
+        charged = int(visit.exchange.charged)
+        self.visits += 1
+        if visit.contact.visited is not None:
+            self.visits_to[visit.contact.visited] += 1
+        if visit.update:
+            self.gradient_steps[delivered] += visit.update.gradient_steps
+            self._stopping.diverged(not math.isfinite(visit.update.train_loss))
+        self.received[visit.active] += charged * outcome.bytes_down
+        self.sent[visit.active] += charged * outcome.bytes_up
+        self.bytes_down += charged * outcome.air_bytes_down
+        self.bytes_up += charged * outcome.air_bytes_up
+        self.active += len(visit.active)
+        self.delivered += len(delivered)
+        self.travel_s += travel_s
+        self.airtime_s += outcome.airtime_s
+        self._stopping.visit(outcome.air_bytes_down + outcome.air_bytes_up)
+        return travel_s
 
-    def _remember(self, row: dict[str, Any]) -> None:
-        self._last |= {name: row[name] for name in LAST_VALUES if row.get(name) is not None}
+    def _evaluate(self) -> Overview:
+        """Evaluate all clients, and log a row for each."""
+        n, test = len(self.visits_to), self._learner.test
+        self._evaluated_at = self.visits
+        seen = self._learner.overview(self.progress(self.now))
+        self._log.clients(
+            ClientRows(
+                visit=np.full(n, self.visits),
+                sim_time_s=np.full(n, self.now),
+                client=np.arange(n),
+                test_acc=test.accuracy,
+                token_test_acc=seen.token_test_acc,
+                test_samples=test.count,
+                visits=self.visits_to,
+                participations=self._learner.participations,
+                gradient_steps=self.gradient_steps,
+                bytes_down=self.received,
+                bytes_up=self.sent,
+            )
+        )
+        return seen
+
+    def _personal(self) -> _Personal:
+        """Accuracies of personal models, as last evaluated."""
+        test, validation = self._learner.test, self._learner.validation
+        return {
+            "personal_test_acc_mean": test.mean,
+            "personal_test_acc_weighted": test.weighted,
+            "personal_validation_acc_mean": None if validation is None else validation.mean,
+        }
+
+
+def _last_values(update: Update | None, seen: Overview | None) -> LastValues:
+    """What an update and an evaluation of all clients found; None where there was none."""
+    constraint = seen.constraint if seen else None
+    return {
+        "token_test_acc": float(seen.token_test_acc.mean()) if seen else None,
+        "train_loss": update.train_loss if update else None,
+        "violation_max": constraint.violation_max if constraint else None,
+        "violation_rms": constraint.violation_rms if constraint else None,
+        "violated_share": constraint.violated_share if constraint else None,
+        "dual_norm": constraint.dual_norm if constraint else None,
+        "lagrangian": seen.lagrangian if seen else None,
+        "lyapunov": seen.lyapunov if seen else None,
+        "token_step_norm": update.token_step_norm if update else None,
+        "kappa": update.kappa if update else None,
+    }
+
+
+def _newer(old: LastValues, new: LastValues) -> LastValues:
+    """The new values, and the old ones where there is none."""
+    return cast(LastValues, {**old, **{name: value for name, value in new.items() if value is not None}})

@@ -1,11 +1,11 @@
-"""Meetings of vehicles: found at the exact moment two come into range, and an exchange like any other."""
+"""Meetings of vehicles: they begin at the exact moment two come into range, and are exchanges like any other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import simpy
@@ -17,10 +17,12 @@ from fedmule.radio.link import first_linked, link_between
 from fedmule.simulator.vehicle import Vehicle
 from fedmule.simulator.world import World
 
+Process = Generator[simpy.Event, object, None]
+
 
 @dataclass(frozen=True)
 class Meeting:
-    """Two vehicles have tried to exchange what they carry."""
+    """An attempt of two vehicles to exchange what they carry."""
 
     vehicles: tuple[int, int]
     began_s: float
@@ -30,15 +32,15 @@ class Meeting:
 
     @property
     def delivered(self) -> bool:
-        """Whether both have the other's token; otherwise nothing has changed."""
+        """Whether both got the other's token; otherwise nothing has changed."""
         return bool(self.outcome.delivered[0])
 
 
 class Meetings:
-    """Looks out for vehicles that come into each other's range while both are free.
+    """Finds vehicles that come into each other's range while both are free.
 
-    Then they stop, or drive on, and each sends the other its token. The two do not meet again before one of them has
-    made a contact.
+    They stop, or drive on, and each sends the other its token. The two do not meet again before one of them has made a
+    contact. `cost` is the cost of their exchange, and `enter` is called with every meeting that has ended.
     """
 
     def __init__(
@@ -47,25 +49,25 @@ class Meetings:
         world: World,
         vehicles: list[Vehicle],
         rule: Literal["stop", "drive_on"],
-        weigh: Callable[[int, int], Exchange],
+        cost: Callable[[int, int], Exchange],
         enter: Callable[[Meeting], None],
     ) -> None:
         self._env = env
         self._world = world
         self._vehicles = vehicles
         self._rule = rule
-        self._weigh = weigh
+        self._cost = cost
         self._enter = enter
-        self._news: set[frozenset[int]] = set()  # pairs of whom one has made a contact since they met
+        self._news: set[frozenset[int]] = set()  # pairs one of which has made a contact since they met
         for vehicle in vehicles:
-            vehicle.look_out = self.look_out
+            vehicle.find_meeting = self.find
 
     def after_contact(self, vehicle: Vehicle) -> None:
-        """This vehicle has something new for all others."""
+        """Note that this vehicle has something new for all others."""
         self._news |= {frozenset((vehicle.number, other.number)) for other in self._vehicles if other is not vehicle}
 
-    def look_out(self, vehicle: Vehicle) -> simpy.Event | None:
-        """The vehicle has a new plan: the meeting that begins at once, if any; later ones will interrupt it."""
+    def find(self, vehicle: Vehicle) -> simpy.Event | None:
+        """Meetings of a vehicle with a new plan: returns one that begins at once, if any; later ones interrupt it."""
         now, radio, terrain = self._env.now, self._world.radio, self._world.terrain
         for other in self._vehicles:
             if other is vehicle or not self._may_meet(vehicle, other):
@@ -83,11 +85,11 @@ class Meetings:
     def _may_meet(self, a: Vehicle, b: Vehicle) -> bool:
         if not (a.free and b.free and frozenset((a.number, b.number)) in self._news):
             return False
-        exchange = self._weigh(a.number, b.number)
+        exchange = self._cost(a.number, b.number)
         return bool(exchange.bytes_down[0] + exchange.bytes_up[0])
 
-    def _expect(self, a: Vehicle, b: Vehicle, at_s: float) -> Generator[Any, Any, None]:
-        """At that time two vehicles come into range, unless one of them has changed its plan."""
+    def _expect(self, a: Vehicle, b: Vehicle, at_s: float) -> Process:
+        """Begin a meeting at the time two vehicles come into range, unless one of them has changed its plan."""
         plans = a.plan, b.plan
         yield self._env.timeout(at_s - self._env.now)
         if plans == (a.plan, b.plan) and self._may_meet(a, b):
@@ -100,8 +102,8 @@ class Meetings:
         self._news.discard(frozenset((a.number, b.number)))
         return self._env.process(self._meet(*sorted((a, b), key=lambda vehicle: vehicle.number)))
 
-    def _meet(self, a: Vehicle, b: Vehicle) -> Generator[Any, Any, None]:
-        began_s, positions, exchange = self._env.now, np.stack([a.xy, b.xy]), self._weigh(a.number, b.number)
+    def _meet(self, a: Vehicle, b: Vehicle) -> Process:
+        began_s, positions, exchange = self._env.now, np.stack([a.xy, b.xy]), self._cost(a.number, b.number)
         if self._rule == "stop":
             a.rest()
             b.rest()

@@ -1,9 +1,8 @@
-"""A vehicle: chooses the client it wants to visit and chases it, round what stops it."""
+"""A vehicle: chooses the client it visits next and drives to it, around obstacles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
 
 import numpy as np
 import simpy
@@ -12,19 +11,23 @@ from numpy.typing import NDArray
 from fedmule.mobility.trajectory import Way, first_within
 from fedmule.radio.walks.policy import Here
 from fedmule.simulator.errors import Problem, ScenarioError
-from fedmule.simulator.scenario import Vehicle as VehicleKeys
+from fedmule.simulator.scenario.vehicle import Vehicle as VehicleKeys
 from fedmule.simulator.world import World
 
-TOUCH = 1 - 1e-9  # stop a hair inside approach_m, so that rounding does not leave it outside
+INSIDE = 1 - 1e-9  # of approach_m: stop just inside, so that rounding does not leave the vehicle outside
 
-TrackLog = Callable[[int, NDArray[np.float64], NDArray[np.float64]], None]
-LookOut = Callable[["Vehicle"], "simpy.Event | None"]  # told of every new plan; the meeting that begins at once, if any
+FloatArray = NDArray[np.float64]
+TrackLog = Callable[[int, FloatArray, FloatArray], None]
+FindMeeting = Callable[
+    ["Vehicle"], simpy.Event | None
+]  # given a vehicle with a new plan: a meeting that begins at once
+Steps = Generator[simpy.Event, object, bool]
 
 
 class Vehicle:
-    """Knows clients' positions only from their reports; stands still unless it chases.
+    """Knows clients' positions only from their reports; stands still unless it drives to a client.
 
-    While it is `free`, on its way or waiting, it may be interrupted by an event that it then waits for: a meeting.
+    While it is `free`, driving or waiting, a meeting may interrupt it; it then waits for the meeting to end.
     """
 
     def __init__(
@@ -43,17 +46,17 @@ class Vehicle:
         self._draws = draws
         self.number = number
         self.client: int | None = None  # the one visited last
-        self.way = Way(np.array([env.now]), world.starts[number][None])  # the way it is on; it rests at the end
+        self.way = Way(np.array([env.now]), world.starts[number][None])  # the present way; it stands still at the end
         self.free = False
-        self.plan = 0  # counts the times it set out or began to wait
-        self.plan_until_s = env.now  # when it will think again
-        self.look_out: LookOut = lambda vehicle: None
-        self.interrupt: Callable[[simpy.Event], None] = lambda meeting: None  # its life's, while it is free
+        self.plan = 0  # number of the present plan: to drive somewhere, or to wait
+        self.plan_until_s = env.now  # when it will make the next one
+        self.find_meeting: FindMeeting = lambda vehicle: None
+        self.interrupt: Callable[[simpy.Event], None] = lambda meeting: None  # the SimPy process's, while it is free
         log(number, self.way.times, self.way.positions)
 
     @property
-    def xy(self) -> NDArray[np.float64]:
-        """Where it is now."""
+    def xy(self) -> FloatArray:
+        """Its position [2] now, m."""
         return self.way.at(self._env.now)
 
     def choose(self) -> int:
@@ -65,8 +68,8 @@ class Vehicle:
             raise ScenarioError("vehicle.walk", [Problem("vehicle.walk.kind", message, str(client))])
         return int(client)
 
-    def chase(self, client: int) -> Generator[Any, Any, bool]:
-        """Drive to within approach_m of a client, re-aiming at every report; False if it had to give up."""
+    def chase(self, client: int) -> Steps:
+        """Drive to within approach_m of a client, re-aiming at every report; False if it gave up after give_up_s."""
         positions, keys = self._world.positions, self._keys
         deadline = self._env.now + keys.give_up_s
         while True:
@@ -83,14 +86,14 @@ class Vehicle:
                 self.way.times,
                 self.way.positions,
                 *positions.trajectories.path(client, until),
-                distance_m=keys.approach_m * TOUCH,
+                distance_m=keys.approach_m * INSIDE,
                 start=now,
                 end=until,
             )
-            thinks_s = until if met is None else met
-            undisturbed = yield from self.wait(self._env.timeout(thinks_s - now), thinks_s)
+            next_s = until if met is None else met
+            uninterrupted = yield from self.wait(self._env.timeout(next_s - now), next_s)
             self.rest()
-            if met is not None and undisturbed:
+            if met is not None and uninterrupted:
                 return True
             if self._env.now >= deadline:
                 return False
@@ -101,22 +104,22 @@ class Vehicle:
         positions.advance(self._env.now)
         return bool(np.hypot(*(positions.true(np.array([client]))[0] - self.xy)) <= self._keys.approach_m)
 
-    def wait(self, event: simpy.Event, until_s: float = np.inf) -> Generator[Any, Any, bool]:
-        """Go on until an event (at a time, if known); False if a meeting came in between, which is over then."""
+    def wait(self, event: simpy.Event, until_s: float = np.inf) -> Steps:
+        """Drive on, or stand still, until an event (at a time, if known); False if a meeting interrupted it first."""
         self.plan, self.plan_until_s, self.free = self.plan + 1, until_s, True
-        meeting = self.look_out(self)
+        meeting = self.find_meeting(self)
         if meeting is None:
             try:
                 yield event
-            except simpy.Interrupt as call:
-                meeting = call.cause
+            except simpy.Interrupt as interrupt:
+                meeting = interrupt.cause
         self.free = False
         if meeting is not None:
             yield meeting
         return meeting is None
 
     def rest(self) -> None:
-        """Stop here, and log the way that led here."""
-        gone = self.way.until(self._env.now)
-        self._log(self.number, gone.times, gone.positions)
-        self.way = gone.end()
+        """Stop here, and log the way driven."""
+        driven = self.way.until(self._env.now)
+        self._log(self.number, driven.times, driven.positions)
+        self.way = driven.end()

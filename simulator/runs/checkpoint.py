@@ -1,4 +1,4 @@
-"""Checkpoints: a run writes down its state now and then; from there a run that was killed can go on."""
+"""Checkpoints: a run saves its state now and then, so that a run that was killed can be resumed from there."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import glob
 import time
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
+from fedmule.learning.journal import Journal, JournalArrays
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import StateError, UserError
-from fedmule.simulator.lessons import Journal
+from fedmule.simulator.phase import Phase
 from fedmule.simulator.runs.folder import RunLog, folder_name, is_done
 from fedmule.simulator.runs.state import load_state, save_state
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
 
-WRITING_SHARE = 0.05  # of the host's time that writing may take
+WRITING_SHARE = 0.05  # of host time that writing may take
 
 
 def checkpoint_file(folder: Path) -> Path:
@@ -26,7 +26,7 @@ def checkpoint_file(folder: Path) -> Path:
 
 
 def folder_to_resume(out: str | None, scenario: Scenario) -> Path | None:
-    """The folder of a run of this scenario: the one asked for, or the newest unfinished one under its usual name.
+    """The folder of a run of this scenario: the one asked for, or the newest unfinished one by its usual name.
 
     None if there is none yet. Raises UserError if the folder asked for holds something else.
     """
@@ -41,7 +41,7 @@ def folder_to_resume(out: str | None, scenario: Scenario) -> Path | None:
         return None
     there = _scenario_text(folder)
     if there is None:
-        raise UserError(f"{folder}: is not a run folder, there is nothing to resume")
+        raise UserError(f"{folder}: is not a run folder: there is nothing to resume")
     if there != text:
         raise UserError(f"{folder}: holds a run of another scenario: {_difference(there, text)}")
     return folder
@@ -69,7 +69,7 @@ def _difference(there: str, here: str) -> str:
     return f"there {key} = {old.get(key)}, here {new.get(key)}"
 
 
-def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: dict[str, object], before: str = "") -> Iterator[tuple[str, object]]:
     """All values with their dotted keys."""
     for name, value in table.items():
         if isinstance(value, dict):
@@ -78,8 +78,17 @@ def _flat(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
             yield before + name, value
 
 
+@dataclass
+class Saved:
+    """Where a run stood when its checkpoint was written."""
+
+    visits: int = 0
+    host_time_s: float = 0.0
+    rows: dict[str, int] = field(default_factory=dict)  # of each table
+
+
 class Checkpoints:
-    """Called after every visit; writes a checkpoint every so many host seconds, or more seldom if that takes long."""
+    """Writes a checkpoint every so many seconds of host time, or less often if that takes long."""
 
     def __init__(self, simulation: Simulation, log: RunLog, every_s: float) -> None:
         self._simulation = simulation
@@ -89,12 +98,13 @@ class Checkpoints:
         self.problem: str | None = None  # why there are none
 
     def after_visit(self) -> None:
+        """Write a checkpoint if one is due, or if the run was interrupted."""
         interrupted = self._simulation.ledger.stopped_by == "interrupted"
         if self._every_s and self.problem is None and (interrupted or time.perf_counter() >= self._next_s):
             began_s = time.perf_counter()
             try:
                 self._write()
-            except StateError as error:  # such as an algorithm of the user's own that keeps something odd
+            except StateError as error:  # such as a plugin's algorithm that keeps something unusual
                 self.problem = f"no checkpoints are written, the run cannot be resumed: {error}"
             now_s = time.perf_counter()
             self._next_s = now_s + max(self._every_s, (now_s - began_s) / WRITING_SHARE)
@@ -102,56 +112,43 @@ class Checkpoints:
     def _write(self) -> None:
         file = checkpoint_file(self._log.folder)
         file.parent.mkdir(exist_ok=True)
-        ledger = self._simulation.ledger
-        whole = SimpleNamespace(visits=ledger.visits, host_time_s=ledger.host_time_s, rows=self._log.lengths())
-        roots = {"run": whole, "journal": self._simulation.lessons.journal.arrays(), **_learning(self._simulation)}
-        save_state(file, roots, _constants(self._simulation))
+        ledger, learner = self._simulation.ledger, self._simulation.learner
+        roots = {
+            "run": Saved(ledger.visits, ledger.host_time_s, self._log.lengths()),
+            "journal": learner.journal.arrays(),
+            "ledger": ledger,
+            **learner.state(),
+        }
+        save_state(file, roots, [*learner.constants(), *ledger.constants()])
 
 
 class Checkpoint:
-    """A checkpoint that was found: leads a simulation that was built alike to the same point."""
+    """A checkpoint found in a folder; resumes a simulation that was built from the same scenario."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._run = SimpleNamespace(visits=0, host_time_s=0.0, rows={})
-        arrays = SimpleNamespace()
+        self._saved, arrays = Saved(), JournalArrays()
         try:
-            load_state(file, {"run": self._run, "journal": arrays})
+            load_state(file, {"run": self._saved, "journal": arrays})
         except StateError as error:
             raise StateError(f"{error}; without the folder {file.parent} the run starts from its beginning") from None
         self._journal = Journal.from_arrays(arrays)
 
     @property
     def visits(self) -> int:
-        return int(self._run.visits)
+        return self._saved.visits
 
     @property
     def rows(self) -> dict[str, int]:
         """How many rows each table had."""
-        return dict(self._run.rows)
+        return dict(self._saved.rows)
 
-    def lead(self, simulation: Simulation) -> None:
-        """Let the simulation, not started yet, rehearse up to here and then learn on."""
-        simulation.rehearse(self._journal, self.visits, lambda: self._restore(simulation))
+    def resume(self, simulation: Simulation) -> None:
+        """Let a simulation that has not started yet replay the run's past and go on from this checkpoint."""
+        simulation.replay(self._journal, self.visits, self._restore)
 
-    def _restore(self, simulation: Simulation) -> None:
-        load_state(self._file, _learning(simulation))
-        simulation.ledger.take_up(self._run.host_time_s)
-
-
-def _learning(simulation: Simulation) -> dict[str, Any]:
-    """Everything that learning changes."""
-    learner = simulation.learner
-    return {
-        "algorithm": learner.algorithm,
-        "carried": learner.carried,
-        "evaluator": learner.evaluator,
-        "ledger": simulation.ledger,
-    }
-
-
-def _constants(simulation: Simulation) -> list[Any]:
-    """What these refer to that does not change, or is kept by itself."""
-    learner, ledger = simulation.learner, simulation.ledger
-    algorithm = learner.algorithm
-    return [algorithm.model, algorithm.data, algorithm, learner.evaluator, *ledger.surroundings()]
+    def _restore(self, phase: Phase) -> None:
+        """Put the saved state back into the live phase."""
+        load_state(self._file, {"ledger": phase.ledger, **phase.learner.state()})
+        phase.learner.journal = self._journal
+        phase.ledger.resume(self._saved.host_time_s)

@@ -9,17 +9,19 @@ import os
 import platform
 import re
 import shutil
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.mobility.models.movement import Waypoints
 from fedmule.simulator.errors import UserError
-from fedmule.simulator.runs.tables import TABLES, TableWriter
+from fedmule.simulator.runs.columns import TABLES, ClientRows, ContactRow, GraphRows, MeetingRow, Summary, TrackRows
+from fedmule.simulator.runs.tables import TableWriter
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
 
@@ -30,7 +32,7 @@ VERSIONS_OF = ("fedmule", "torch", "numpy", "scipy", "simpy", "shapely", "pyarro
 
 
 def new_folder(out: str | None, name: str) -> Path:
-    """An empty folder for a run: the one asked for, or runs/NAME, runs/NAME-2, … Never one that holds anything."""
+    """An empty folder for a run: the one asked for, or the first free one of runs/NAME, runs/NAME-2, …"""
     try:
         if out is None:
             return _next_free(Path("runs"), folder_name(name))
@@ -47,12 +49,12 @@ def new_folder(out: str | None, name: str) -> Path:
 
 
 def folder_name(name: str) -> str:
-    """A run's name as one of a folder: it must not lead out of the one it is in."""
+    """A run's name as the name of a folder, which must not lead out of the folder it is in."""
     return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "run"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run folder; empty if there is none, or it cannot be read."""
+    """The manifest of a run folder; empty if there is none or it cannot be read."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         return manifest if isinstance(manifest, dict) else {}
@@ -61,7 +63,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a run folder is there and whole."""
+    """Whether a folder holds a finished run."""
     try:
         return bool(json.loads((folder / "summary.json").read_text(encoding="utf-8"))["finished"])
     except (OSError, ValueError, KeyError):
@@ -80,29 +82,27 @@ def _next_free(parent: Path, name: str) -> Path:
 
 
 class NoLog:
-    """A recorder that keeps nothing: for trying things out."""
-
-    muted = False  # nothing is logged for now
+    """A log that keeps nothing: for trying things out, and for a past that is in the log already."""
 
     def client_track(self, waypoints: Waypoints) -> None: ...
 
     def vehicle_track(self, vehicle: int, times: FloatArray, positions: FloatArray) -> None: ...
 
-    def contact(self, row: dict[str, Any]) -> None: ...
+    def contact(self, row: ContactRow) -> None: ...
 
-    def meeting(self, row: dict[str, Any]) -> None: ...
+    def meeting(self, row: MeetingRow) -> None: ...
 
-    def clients(self, columns: dict[str, Any]) -> None: ...
+    def clients(self, rows: ClientRows) -> None: ...
 
     def graph(self, visit: int, sim_time_s: float, edges: IntArray) -> None: ...
 
-    def close(self, summary: dict[str, Any]) -> None: ...
+    def close(self, summary: Summary) -> None: ...
 
 
 class RunLog(NoLog):
-    """Writes a run folder: tables while the run goes on, the summary at its end.
+    """Writes a run folder: tables during the run, the summary at its end.
 
-    `keep` says how many rows of each table the folder has that stay: where a run is taken up again.
+    `keep` is for a run that is resumed: how many rows of each table in the folder stay.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class RunLog(NoLog):
         self._tables = {name: TableWriter(folder, name, (keep or {}).get(name, 0)) for name in TABLES}
 
     def lengths(self) -> dict[str, int]:
-        """The rows of each table so far, all of them handed to the operating system."""
+        """The number of rows of each table so far, all of them handed to the operating system."""
         for table in self._tables.values():
             table.flush()
         return {name: table.length for name, table in self._tables.items()}
@@ -153,26 +153,26 @@ class RunLog(NoLog):
         if self._track:
             self._add_track("vehicle", np.full(len(times), vehicle), times, positions)
 
-    def contact(self, row: dict[str, Any]) -> None:
-        self._append("contacts", {name: [value] for name, value in row.items()})
+    def contact(self, row: ContactRow) -> None:
+        self._tables["contacts"].append({name: [value] for name, value in vars(row).items()})
 
-    def meeting(self, row: dict[str, Any]) -> None:
-        self._append("meetings", {name: [value] for name, value in row.items()})
+    def meeting(self, row: MeetingRow) -> None:
+        self._tables["meetings"].append({name: [value] for name, value in vars(row).items()})
 
-    def clients(self, columns: dict[str, Any]) -> None:
-        self._append("clients", columns)
+    def clients(self, rows: ClientRows) -> None:
+        self._tables["clients"].append(vars(rows))
 
     def graph(self, visit: int, sim_time_s: float, edges: IntArray) -> None:
         if len(edges):
-            same = {"visit": np.full(len(edges), visit), "sim_time_s": np.full(len(edges), sim_time_s)}
-            self._append("graph", {**same, "a": edges[:, 0], "b": edges[:, 1]})
+            when = np.full(len(edges), visit), np.full(len(edges), sim_time_s)
+            self._tables["graph"].append(vars(GraphRows(*when, a=edges[:, 0], b=edges[:, 1])))
 
-    def close(self, summary: dict[str, Any]) -> None:
-        """Turn the streams into Parquet files and say how the run ended."""
+    def close(self, summary: Summary) -> None:
+        """Turn the streams into Parquet files and write how the run ended."""
         for table in self._tables.values():
             table.close()
         write_json(self.folder / "summary.json", summary)
-        ended = {k: summary[k] for k in ("finished", "stopped_by")}
+        ended = {"finished": summary["finished"], "stopped_by": summary["stopped_by"]}
         write_json(self.folder / "manifest.json", {**self._manifest, **ended})
         if summary["finished"]:
             shutil.rmtree(self.folder / "checkpoint", ignore_errors=True)
@@ -184,40 +184,28 @@ class RunLog(NoLog):
             self._lock.close()
 
     def _add_track(self, node: str, ids: IntArray, times: FloatArray, positions: FloatArray) -> None:
-        self._append(
-            "track",
-            {
-                "sim_time_s": times,
-                "node": [node] * len(ids),
-                "id": ids,
-                "x_m": np.ma.masked_invalid(positions[:, 0]),  # null where there is no position
-                "y_m": np.ma.masked_invalid(positions[:, 1]),
-            },
-        )
-
-    def _append(self, table: str, columns: dict[str, Any]) -> None:
-        if not self.muted:
-            self._tables[table].append(columns)
+        x_m, y_m = (np.ma.masked_invalid(positions[:, axis]) for axis in (0, 1))  # null where there is no position
+        self._tables["track"].append(vars(TrackRows(times, [node] * len(ids), ids, x_m, y_m)))
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """JSON has no nan or inf: they become null."""
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write a JSON file; nan and inf, which JSON does not have, become null."""
     clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in content.items()}
     write_text(path, json.dumps(clean, indent=2, allow_nan=False) + "\n")
 
 
-def _locked(file: Path) -> Any:
-    """Hold a file so that no other process writes this run too."""
+def _locked(file: Path) -> IO[bytes] | None:
+    """Lock a file so that no other process writes this run too; None where the system has no such locks."""
     try:
         import fcntl
-    except ImportError:  # not on this system
+    except ImportError:
         return None
     handle = file.open("rb")
     try:

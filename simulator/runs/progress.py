@@ -1,13 +1,16 @@
-"""What a person sees while a run goes on, and at its end."""
+"""What a person sees during a run, and at its end."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from fedmule.simulator.ledger import Ledger
+    from fedmule.simulator.runs.columns import Summary
 
 LINE_EVERY_S = 5.0
 
@@ -56,7 +59,7 @@ class Downloads:
 
     def __init__(self) -> None:
         self._what = ""
-        self._bar: Any = None
+        self._bar: tqdm[NoReturn] | None = None
 
     def __enter__(self) -> Downloads:
         return self
@@ -80,7 +83,7 @@ class Downloads:
 
 
 class ShareDone:
-    """How much of the work is done: on a terminal at once, elsewhere a line now and then."""
+    """The share of the work that is done: on a terminal updated in place, elsewhere a line now and then."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -100,7 +103,7 @@ class ShareDone:
 
 
 class NoPoints:
-    """Shows nothing of a batch."""
+    """Shows nothing about a batch."""
 
     def __call__(self, failed: int) -> None: ...
 
@@ -108,7 +111,7 @@ class NoPoints:
 
 
 class PointsBar(NoPoints):
-    """How many points of a batch are done, with the time left, on a terminal."""
+    """The points of a batch that are done, and the time left, on a terminal."""
 
     def __init__(self, total: int, before: int) -> None:
         from tqdm import tqdm
@@ -125,7 +128,7 @@ class PointsBar(NoPoints):
 
 
 class PointsLines(NoPoints):
-    """The same as a plain line now and then."""
+    """The same as plain lines now and then."""
 
     def __init__(self, total: int, before: int) -> None:
         self._total, self._before, self._done = total, before, before
@@ -145,7 +148,7 @@ class PointsLines(NoPoints):
 
 
 def points_progress(quiet: bool, total: int, before: int) -> NoPoints:
-    """For a batch of `total` points of which `before` were done already."""
+    """Progress of a batch of `total` points, `before` of them done already."""
     if quiet:
         return NoPoints()
     return (PointsBar if sys.stderr.isatty() else PointsLines)(total, before)
@@ -179,40 +182,41 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
-WHY = {
+WHY = {  # by StopReason
     "visits": "the number of visits was reached",
     "sim_time_s": "the simulated time was up",
     "total_bytes": "the bytes were used up",
-    "nothing_sent": "nothing more was to be sent before the bytes were used up",
-    "accuracy": "the accuracy asked for was reached",
-    "interrupted": "it was interrupted (the same command with --resume goes on)",
+    "nothing_sent": "nothing more was sent before the bytes were used up",
+    "accuracy": "the target accuracy was reached",
+    "interrupted": "it was interrupted (the same command with --resume resumes it)",
     "diverged": "the models diverged (the loss is not a number any more): try a smaller learning.step_size or beta",
-    "nobody_reached": "the vehicle could reach nobody any more",
+    "nobody_reached": "the vehicle could not reach any client any more",
 }
 
 
-def _meetings_line(summary: dict[str, Any]) -> str:
+def _meetings_line(summary: Summary) -> str:
     return (
         f"  met      vehicles {summary['meetings']} times, {summary['meetings_delivered']} of them got through; "
         f"{megabytes(summary['bytes_between'])} to each other"
     )
 
 
-def summary_text(summary: dict[str, Any], folder: str) -> str:
-    """What was learnt, at what cost, and where the results lie."""
+def summary_text(summary: Summary, folder: str) -> str:
+    """What was learnt, at what cost, and where the results are."""
     sent = summary["bytes_down"] + summary["bytes_up"] + summary["bytes_between"]
-    token = summary["token_test_acc"]
+    token, why = summary["token_test_acc"], summary["stopped_by"]
     delivered = summary["delivered"] / summary["active"] if summary["active"] else 0.0
     lines = [
         f"{summary['name']}: {summary['visits']} visits in {clock(summary['sim_time_s'])} of simulated time "
-        f"({summary['host_time_s']:.1f} s here); {WHY.get(summary['stopped_by'], summary['stopped_by'])}",
+        f"({summary['host_time_s']:.1f} s here); {WHY[why] if why else 'it ended'}",
         f"  learnt   personal models {summary['personal_test_acc_mean']:.1%} of test samples right, mean over "
-        f"clients (at the start {summary['start_personal_test_acc_mean']:.1%}); token {token:.1%}",
+        f"clients (at the start {summary['start_personal_test_acc_mean']:.1%}); token "
+        + ("unknown" if token is None else f"{token:.1%}"),
         f"  cost     {megabytes(sent)} on the air in {lasting(summary['airtime_s'])}, driving "
         f"{clock(summary['travel_s'])}, {summary['gradient_steps']} gradient steps",
         f"  reached  {summary['clients_reached']} of {summary['clients']} clients; {delivered:.1%} of "
         f"{summary['active']} exchanges got through"
-        + (f"; {summary['missed']} clients chased in vain" if summary["missed"] else ""),
+        + (f"; {summary['missed']} times a client was not reached" if summary["missed"] else ""),
         *([_meetings_line(summary)] if summary["meetings"] else []),
         f"  results  {folder}",
         f'           from fedmule import load_run; run = load_run("{folder}"); run.contacts',

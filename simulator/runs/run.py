@@ -1,36 +1,46 @@
-"""One run from a scenario to its folder, with progress, warnings and a clean end."""
+"""One run from a scenario to its folder, with progress, warnings and a clean end on Ctrl-C."""
 
 from __future__ import annotations
 
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import cast
 
+from fedmule.learning.errors import ReplayError
 from fedmule.learning.memory import readable
 from fedmule.simulator.engine import Simulation
+from fedmule.simulator.errors import StateError
 from fedmule.simulator.ledger import Ledger
 from fedmule.simulator.runs.checkpoint import Checkpoint, Checkpoints, checkpoint_file, folder_to_resume
+from fedmule.simulator.runs.columns import Summary
 from fedmule.simulator.runs.folder import RunLog, is_done, new_folder
 from fedmule.simulator.runs.progress import progress_for, summary_text
 from fedmule.simulator.scenario import Scenario
 
 
+class RunSummary(Summary):
+    """The summary of a run, and where its folder is."""
+
+    folder: str
+
+
 def run_scenario(
     scenario: Scenario,
     out: str | None = None,
-    plugins: dict[str, Any] | None = None,
+    plugins: dict[str, object] | None = None,
     quiet: bool = True,
     interruptible: bool = True,
     resume: bool = False,
-) -> dict[str, Any]:
+) -> RunSummary:
     """Run a scenario into a new folder and return its summary, which names the folder as `folder`.
 
-    `interruptible`: Ctrl-C and SIGTERM end the run after the present visit, and it is written down so far. `resume`:
-    go on with the unfinished run of this scenario in the folder, if there is one.
+    `interruptible`: Ctrl-C and SIGTERM end the run after the present visit, with all that was done so far in the
+    folder. `resume`: resume the unfinished run of this scenario in the folder, if there is one.
     """
     old = folder_to_resume(out, scenario) if resume else None
     if old is not None and is_done(old):
@@ -41,7 +51,7 @@ def run_scenario(
     keep = None if old is None else {} if checkpoint is None else checkpoint.rows
     log = RunLog(folder, scenario, str(simulation.learner.device), simulation.world.warnings, keep)
     if checkpoint is not None:
-        checkpoint.lead(simulation)
+        checkpoint.resume(simulation)
     if not quiet:
         learning = scenario.learning
         sys.stderr.write(
@@ -63,6 +73,11 @@ def run_scenario(
     try:
         with _interruptible(simulation) if interruptible else nullcontext():
             summary = simulation.run(log, watch)
+    except ReplayError as error:
+        raise StateError(
+            f"{folder}: cannot be resumed, its replay differs from the run: {error}; "
+            f"without the folder {checkpoint_file(folder).parent} the run starts from its beginning"
+        ) from None
     finally:
         progress.close()
         log.release()
@@ -73,17 +88,18 @@ def run_scenario(
     return {**summary, "folder": str(folder)}
 
 
-def _done(folder: Path, quiet: bool) -> dict[str, Any]:
-    """What there is to say of a run that needs no resuming."""
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+def _done(folder: Path, quiet: bool) -> RunSummary:
+    """The summary of a run that is finished already."""
+    summary = cast(Summary, json.loads((folder / "summary.json").read_text(encoding="utf-8")))
     if not quiet:
-        sys.stdout.write(f"{folder}: is done already\n{summary_text(summary, str(folder))}\n")
+        sys.stdout.write(f"{folder}: is finished already\n{summary_text(summary, str(folder))}\n")
     return {**summary, "folder": str(folder)}
 
 
 def _resumed(old: Path | None, checkpoint: Checkpoint | None) -> str:
+    """Where a run resumes."""
     if old is None:
-        return "nothing to resume: starting anew\n"
+        return "nothing to resume: starting a new run\n"
     if checkpoint is None:
         return f"{old}: has no checkpoint yet: starting from the beginning\n"
     return f"resuming after visit {checkpoint.visits}\n"
@@ -92,21 +108,19 @@ def _resumed(old: Path | None, checkpoint: Checkpoint | None) -> str:
 @contextmanager
 def _interruptible(simulation: Simulation) -> Iterator[None]:
     """Let Ctrl-C and SIGTERM end the run after the present visit; a second one ends it at once."""
-    old: dict[int, Any] = {}
+    old: dict[int, signal.Handlers | Callable[[int, FrameType | None], object] | int | None] = {}
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(number, old[number])
-        if simulation.lessons.rehearses:  # nothing has changed since its checkpoint
-            raise KeyboardInterrupt
-        simulation.ledger.interrupt()
+        simulation.interrupt()
 
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             old[int(number)] = signal.signal(number, stop)
-    except ValueError:  # not in the main thread: signals are not ours
+    except ValueError:  # not in the main thread, which alone handles signals
         pass
     try:
         yield
     finally:
-        for name, handler in old.items():
-            signal.signal(name, handler)
+        for handled, handler in old.items():
+            signal.signal(handled, handler)

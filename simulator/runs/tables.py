@@ -1,4 +1,4 @@
-"""The tables of a run folder: their columns, and how they are written so that a killed run can be read."""
+"""The tables of a run folder: written so that a killed run can be read."""
 
 from __future__ import annotations
 
@@ -6,93 +6,18 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from fedmule.simulator.errors import StateError
+from fedmule.simulator.runs.columns import TABLES
 
-REAL, WHOLE, TEXT = pa.float64(), pa.int64(), pa.string()
-IDS = pa.list_(pa.int32())
+Values = Sequence[object] | NDArray[np.generic]  # of a column
 
-CONTACTS = pa.schema(
-    [
-        ("visit", WHOLE),  # 1, 2, …
-        ("client", WHOLE),  # the one visited; null, like the vehicle, for a round of an ideal server
-        ("sim_time_s", REAL),  # when the contact ended
-        ("host_time_s", REAL),  # since the run began, on this computer
-        ("vehicle", WHOLE),
-        ("vehicle_x_m", REAL),
-        ("vehicle_y_m", REAL),
-        ("travel_s", REAL),  # since the last contact ended
-        ("contact_s", REAL),  # from arrival to the end of the exchange
-        ("airtime_s", REAL),  # the channel busy
-        ("compute_s", REAL),  # the longest computation of a client
-        ("missed", WHOLE),  # clients chased in vain since the last contact
-        ("neighbours", WHOLE),  # clients in range, the visited one included
-        ("active", WHOLE),  # of them asked to take part
-        ("delivered", WHOLE),  # of them whose exchange got through
-        ("active_ids", IDS),
-        ("delivered_ids", IDS),
-        ("bytes_down", WHOLE),  # on the air; a broadcast counts once
-        ("bytes_up", WHOLE),
-        ("bytes_between", WHOLE),  # by vehicles to each other since the last row
-        ("gradient_steps", WHOLE),  # by all delivered clients together
-        ("personal_test_acc_mean", REAL),  # null between looks if learning.evaluate_contacts is false, and the next two
-        ("personal_test_acc_weighted", REAL),
-        ("personal_validation_acc_mean", REAL),  # null also where there is no validation part
-        ("token_test_acc", REAL),  # this and what needs all clients: every learning.evaluate_every visits
-        ("train_loss", REAL),
-        ("violation_max", REAL),
-        ("violation_rms", REAL),
-        ("violated_share", REAL),
-        ("dual_norm", REAL),
-        ("lagrangian", REAL),
-        ("lyapunov", REAL),
-        ("token_step_norm", REAL),
-        ("kappa", REAL),
-    ]
-)
-CLIENTS = pa.schema(
-    [
-        ("visit", WHOLE),  # 0: before the first
-        ("sim_time_s", REAL),
-        ("client", WHOLE),
-        ("test_acc", REAL),
-        ("token_test_acc", REAL),  # of the token, on this client's test data
-        ("test_samples", WHOLE),
-        ("visits", WHOLE),  # times the vehicle came to this client
-        ("participations", WHOLE),  # exchanges that got through
-        ("gradient_steps", WHOLE),
-        ("bytes_down", WHOLE),
-        ("bytes_up", WHOLE),
-    ]
-)
-# A trace: waypoints, linear in between; two rows of one node at the same time are a jump. Without a position: not there.
-TRACK = pa.schema([("sim_time_s", REAL), ("node", TEXT), ("id", WHOLE), ("x_m", REAL), ("y_m", REAL)])
-GRAPH = pa.schema([("visit", WHOLE), ("sim_time_s", REAL), ("a", WHOLE), ("b", WHOLE)])
-
-MEETINGS = pa.schema(
-    [
-        ("meeting", WHOLE),  # 1, 2, …
-        ("sim_time_s", REAL),  # when it ended
-        ("visits", WHOLE),  # of all vehicles so far
-        ("a", WHOLE),  # the vehicles
-        ("b", WHOLE),
-        ("a_x_m", REAL),  # where they were when it began
-        ("a_y_m", REAL),
-        ("b_x_m", REAL),
-        ("b_y_m", REAL),
-        ("meeting_s", REAL),
-        ("airtime_s", REAL),
-        ("bytes", WHOLE),  # on the air, both ways
-        ("delivered", pa.bool_()),  # whether both tokens got through
-    ]
-)
-
-TABLES = {"contacts": CONTACTS, "clients": CLIENTS, "track": TRACK, "graph": GRAPH, "meetings": MEETINGS}
+SCHEMAS = {name: pa.schema([(column.name, column.type) for column in columns]) for name, columns in TABLES.items()}
 
 FLUSH_ROWS = 200
 FLUSH_S = 2.0
@@ -100,18 +25,18 @@ GROUP_ROWS = 1 << 17
 
 
 class TableWriter:
-    """Appends to an Arrow stream while the run goes on; at the end the stream becomes a Parquet file.
+    """Appends to an Arrow stream during the run; at the end the stream becomes a Parquet file.
 
-    With `keep` it goes on after that many rows which the folder has; others that it has are dropped.
+    The first `keep` rows that the folder has are kept, the others dropped.
     """
 
     def __init__(self, folder: Path, name: str, keep: int = 0) -> None:
         self._stream = folder / f"{name}.arrows"
         self._parquet = folder / f"{name}.parquet"
-        self._schema = TABLES[name]
+        self._schema = SCHEMAS[name]
         kept = read_table(folder, name).slice(0, keep) if keep else self._schema.empty_table()
         if len(kept) < keep:
-            raise StateError(f"{self._stream}: has {len(kept)} rows; there must be {keep} to go on")
+            raise StateError(f"{self._stream}: has {len(kept)} rows; the checkpoint needs {keep}")
         partial = self._stream.with_suffix(".arrows.partial")
         self._file = partial.open("wb") if keep else self._stream.open("wb")
         self._writer = pa.ipc.new_stream(self._file, self._schema)
@@ -119,20 +44,17 @@ class TableWriter:
             self._writer.write_batch(batch)
         self._pending: list[pa.RecordBatch] = []
         self._rows = 0  # pending
-        self.length = keep  # rows in all
+        self.length = keep  # total rows
         self._flushed_s = time.monotonic()
         self._file.flush()
         if keep:
             os.replace(partial, self._stream)
         self._parquet.unlink(missing_ok=True)
 
-    def append(self, columns: Mapping[str, Any]) -> None:
-        """Add rows, given as columns of equal length; a missing column is null."""
+    def append(self, columns: Mapping[str, Values]) -> None:
+        """Add rows, given as columns of equal length."""
         length = len(next(iter(columns.values())))
-        arrays = [
-            pa.array(_own(columns[f.name]), type=f.type) if f.name in columns else pa.nulls(length, f.type)
-            for f in self._schema
-        ]
+        arrays = [pa.array(_frozen(columns[field.name]), type=field.type) for field in self._schema]
         self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         self._rows += length
         self.length += length
@@ -147,6 +69,7 @@ class TableWriter:
         self._pending, self._rows, self._flushed_s = [], 0, time.monotonic()
 
     def close(self) -> None:
+        """Turn the stream into a Parquet file."""
         self.flush()
         self._writer.close()
         self._file.close()
@@ -158,13 +81,13 @@ class TableWriter:
         self._stream.unlink()
 
 
-def _own(column: Any) -> Any:
-    """A column that stays as it is: Arrow would look into an array that the run goes on counting in."""
+def _frozen(column: Values) -> Values:
+    """A copy of an array: Arrow would refer to it, and the run goes on counting in it."""
     return column.copy() if isinstance(column, np.ndarray) else column
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
-    """The whole batches of a stream; what was cut off when its run was killed is left out."""
+    """The complete batches of a stream; a batch cut off when its run was killed is left out."""
     with path.open("rb") as file:
         try:
             yield from pa.ipc.open_stream(file)
@@ -173,20 +96,20 @@ def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def read_table(folder: Path, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """A table of a run folder, or columns of it, of a finished run or from the stream of one that was not."""
+    """A table of a run folder, or some of its columns; of an unfinished run from its stream."""
     parquet, stream = folder / f"{name}.parquet", folder / f"{name}.arrows"
     wanted = None if columns is None else list(columns)
     if parquet.exists():
-        table = pq.ParquetFile(parquet).read(wanted)  # several times as fast as pq.read_table, which is for many files
+        table = pq.ParquetFile(parquet).read(wanted)  # much faster than pq.read_table, which is for many files
     else:
         batches = list(read_stream(stream)) if stream.exists() else []
-        # With their own columns: another version of the program may have written them.
-        table = pa.Table.from_batches(batches) if batches else TABLES[name].empty_table()
+        # With the columns they have: another version of the program may have written them.
+        table = pa.Table.from_batches(batches) if batches else SCHEMAS[name].empty_table()
     return table if wanted is None else table.select(wanted)
 
 
 def _groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Batches gathered into larger portions, so that the file has few row groups and memory stays small."""
+    """Batches joined into larger tables, so that the file has few row groups and memory stays small."""
     gathered: list[pa.RecordBatch] = []
     for batch in batches:
         gathered.append(batch)

@@ -169,7 +169,7 @@ def evaluation_benchmark(clients: int, rounds: int) -> tuple[float, float]:
     evaluator = Evaluator(algorithm(clients, MLR(60, 10)))
 
     def after(changed: np.ndarray) -> Callable[[], None]:
-        return lambda: (evaluator.changed(changed), evaluator.look_again())
+        return lambda: (evaluator.changed(changed), evaluator.refresh())
 
     return ratio(after(np.arange(8)), after(np.arange(clients)), rounds)
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from fedmule.simulator.engine import Simulation
+from fedmule.simulator.runs.columns import ContactRow, MeetingRow
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
 
@@ -29,13 +29,13 @@ class Rows(NoLog):
     """Keeps what is measured here."""
 
     def __init__(self) -> None:
-        self.contacts: list[dict[str, Any]] = []
+        self.contacts: list[ContactRow] = []
         self.meetings = 0
 
-    def contact(self, row: dict[str, Any]) -> None:
+    def contact(self, row: ContactRow) -> None:
         self.contacts.append(row)
 
-    def meeting(self, row: dict[str, Any]) -> None:
+    def meeting(self, row: MeetingRow) -> None:
         self.meetings += 1
 
 
@@ -66,13 +66,13 @@ def measure(chosen: Scenario) -> dict[str, float]:
     """What one run had spent at each target, its meetings, and how good it was at its end."""
     rows = Rows()
     summary = Simulation(chosen).run(rows)
-    sent = np.cumsum([row["bytes_down"] + row["bytes_up"] + row["bytes_between"] for row in rows.contacts])
+    sent = np.cumsum([row.bytes_down + row.bytes_up + row.bytes_between for row in rows.contacts])
     found: dict[str, float] = {"meetings": rows.meetings}
     for name, target in TARGETS:
-        reached = [k for k, row in enumerate(rows.contacts) if (row.get(name) or 0.0) >= target]
+        reached = [k for k, row in enumerate(rows.contacts) if (getattr(row, name) or 0.0) >= target]
         k = reached[0] if reached else None
         found[f"{name} visits"] = math.nan if k is None else (k + 1) / chosen.vehicle.count
-        found[f"{name} s"] = math.nan if k is None else rows.contacts[k]["sim_time_s"]
+        found[f"{name} s"] = math.nan if k is None else rows.contacts[k].sim_time_s
         found[f"{name} MB"] = math.nan if k is None else sent[k] / 1e6
         found[f"{name} end"] = 100 * summary[name]
     return found

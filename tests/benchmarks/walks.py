@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
 
 import numpy as np
 
 from fedmule.simulator.engine import Simulation
+from fedmule.simulator.runs.columns import ContactRow
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import load_scenario
@@ -25,9 +25,9 @@ class Rows(NoLog):
     """Keeps the contacts."""
 
     def __init__(self) -> None:
-        self.contacts: list[dict[str, Any]] = []
+        self.contacts: list[ContactRow] = []
 
-    def contact(self, row: dict[str, Any]) -> None:
+    def contact(self, row: ContactRow) -> None:
         self.contacts.append(row)
 
 
@@ -43,12 +43,12 @@ def measure(chosen: Scenario) -> tuple[float, float, float, float]:
     """Visits and hours until everyone was visited, seconds from visit to visit, and the oldest age at the end."""
     rows = Rows()
     Simulation(chosen).run(rows)
-    clients = np.array([row["client"] for row in rows.contacts])
+    clients = np.array([row.client for row in rows.contacts])
     first = np.array([np.append(np.flatnonzero(clients == c), math.inf)[0] for c in range(chosen.clients.count)])
     last = [len(clients) - np.append(-1, np.flatnonzero(clients == c))[-1] for c in range(chosen.clients.count)]
     covered = first.max()
-    hours = rows.contacts[int(covered)]["sim_time_s"] / 3600 if math.isfinite(covered) else math.nan
-    return covered + 1, hours, rows.contacts[-1]["sim_time_s"] / len(clients), max(last)
+    hours = rows.contacts[int(covered)].sim_time_s / 3600 if math.isfinite(covered) else math.nan
+    return covered + 1, hours, rows.contacts[-1].sim_time_s / len(clients), max(last)
 
 
 def main() -> None:

@@ -81,10 +81,10 @@ def measure(name: str, overrides: tuple[str, ...] = ()) -> Result:
         watch = Stopwatch()
         world, learner = simulation.world, simulation.learner
         watch.watch(log, "client_track vehicle_track contact meeting clients graph close", "log")
-        watch.watch(simulation.ledger, "begin visit evaluate finish", "log")
+        watch.watch(simulation.ledger, "start visit meeting finish", "log")
         watch.watch(learner.algorithm, "exchange introduce", "learning")
         watch.watch(learner.carried, "update meeting meet", "learning")
-        watch.watch(learner.evaluator, "look_again overview token_accuracy", "learning")
+        watch.watch(learner.evaluator, "refresh overview token_accuracy", "learning")
         watch.watch(world.positions, "advance within known_within after_visit", "movement")
         watch.watch(world.positions.trajectories, "positions path", "movement")
         watch.watch(world.driving, "way", "ways")

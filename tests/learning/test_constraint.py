@@ -25,7 +25,7 @@ class Run:
             y, x, lam = (part.numpy().copy() for part in (algorithm.token, algorithm.models, algorithm.duals))
             algorithm.update(contact)
             self.evaluator.changed(contact.clients)
-            self.evaluator.look_again()
+            self.evaluator.refresh()
             for i in contact.clients:
                 now = algorithm.models[i].numpy()
                 self.steps[i] = np.linalg.norm(now - x[i])

@@ -33,7 +33,7 @@ def test_accuracies_equal_a_look_at_everyone(problem, plain, contacts, kind, dou
     for step, contact in enumerate(contacts(7, 60)):
         algorithm.update(contact)
         evaluator.changed(contact.clients)
-        evaluator.look_again()
+        evaluator.refresh()
         if step % 10 == 9:
             models = algorithm.models.double().numpy()
             each = np.array([plain.test_accuracy(models[i], small.data, i) for i in range(7)])
@@ -71,7 +71,7 @@ def test_token_accuracy(problem, plain, contacts, monkeypatch, kind, at_once):
     for contact in contacts(7, 10):
         algorithm.update(contact)
         evaluator.changed(contact.clients)
-        evaluator.look_again()
+        evaluator.refresh()
         each = [plain.test_accuracy(algorithm.token.numpy(), small.data, i) for i in range(7)]
         assert evaluator.overview(contact.progress).token_test_acc.mean() == pytest.approx(np.mean(each))
 
@@ -81,7 +81,7 @@ def test_without_a_constraint_there_is_no_lagrangian(problem, contact):
     evaluator = Evaluator(algorithm)
     algorithm.update(contact(1, 2))
     evaluator.changed(np.array([1, 2]))
-    evaluator.look_again()
+    evaluator.refresh()
     overview = evaluator.overview(0.3)
     assert (overview.constraint, overview.lagrangian, overview.lyapunov) == (None, None, None)
 
@@ -103,7 +103,7 @@ def test_looking_again_looks_at_the_given_clients_only(problem, contact):
     algorithm.update(contact(2, 5))
     watched.asked.clear()
     evaluator.changed(np.array([2, 5]))
-    evaluator.look_again()
+    evaluator.refresh()
     assert len(watched.asked) == 2
     for client, features in zip((2, 5), watched.asked, strict=True):
         rows = slice(small.data.test_first[client], small.data.first[client + 1])
@@ -118,7 +118,7 @@ def test_an_overview_looks_at_the_training_samples_of_changed_clients_only(probl
     for _ in range(2):
         algorithm.update(contact(2, 5))
         evaluator.changed(np.array([2, 5]))
-        evaluator.look_again()
+        evaluator.refresh()
     watched.asked.clear()
     evaluator.overview(0.1)
     sizes = sorted(len(features) for features in watched.asked)
@@ -136,7 +136,7 @@ def test_training_losses_stay_right_between_overviews(problem, plain, contacts):
     for step, contact in enumerate(contacts(7, 30)):
         algorithm.update(contact)
         evaluator.changed(contact.clients)
-        evaluator.look_again()
+        evaluator.refresh()
         if step % 7 == 0:
             losses = [plain.train_loss(algorithm.models[i].numpy(), small.data, i) for i in range(7)]
             assert evaluator.overview(contact.progress).lagrangian == pytest.approx(np.mean(losses), rel=1e-9)

@@ -12,7 +12,7 @@ def run(algorithm, contacts, watch=None):
     for contact in contacts:
         algorithm.update(contact)
         evaluator.changed(contact.clients)
-        evaluator.look_again()
+        evaluator.refresh()
         if watch:
             watch(evaluator, contact)
     return before, (evaluator.test.mean, evaluator.overview(contacts[-1].progress))

@@ -18,6 +18,8 @@ from fedmule.mobility.trajectory import position_at
 from fedmule.simulator.build import choose_device
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import ScenarioError, UserError
+from fedmule.simulator.runs.columns import ContactRow
+from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.streams import Streams
@@ -214,24 +216,25 @@ def test_only_delivered_clients_change(small: Small, keys: dict[str, Any]) -> No
     if "printed" in str(keys):
         algorithm.models += 0.1 * torch.randn(algorithm.models.shape, generator=torch.Generator().manual_seed(0))
     states = [snapshot(algorithm)]
-    rows: list[dict[str, Any]] = []
-    simulation.start(watch=lambda ledger: states.append(snapshot(algorithm)))
-    simulation.ledger._log.contact = rows.append  # type: ignore[method-assign]
+    rows: list[ContactRow] = []
+    log = NoLog()
+    log.contact = rows.append  # type: ignore[method-assign]
+    simulation.start(log, watch=lambda ledger: states.append(snapshot(algorithm)))
     while len(rows) < 25:
         simulation.env.step()
     lost = empty = 0
     for row, before, after in zip(rows, states[:-1], states[1:], strict=True):
         changed = (before["models"] != after["models"]).any(axis=1)
-        assert set(np.flatnonzero(changed)) == set(row["delivered_ids"])
-        assert (after["participations"] - before["participations"]).sum() == row["delivered"]
-        others = np.setdiff1d(np.arange(8), row["delivered_ids"])
+        assert set(np.flatnonzero(changed)) == set(row.delivered_ids)
+        assert (after["participations"] - before["participations"]).sum() == row.delivered
+        others = np.setdiff1d(np.arange(8), row.delivered_ids)
         for name, was in before.items():
-            if row["delivered"] == 0:
+            if row.delivered == 0:
                 assert (after[name] == was).all(), name
             elif was.ndim and len(was) == 8:
                 assert (after[name][others] == was[others]).all(), name
-        lost += row["active"] - row["delivered"]
-        empty += row["delivered"] == 0
+        lost += row.active - row.delivered
+        empty += row.delivered == 0
     assert lost > 0
     assert empty > 0
 

@@ -19,6 +19,8 @@ import torch
 from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange
 from fedmule.learning.algorithms.neighbourhood import Neighbours
 from fedmule.simulator.engine import Simulation
+from fedmule.simulator.runs.columns import ContactRow
+from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
 
 RANGE_M, NEAR_M, WALK_MPS = 20.0, 2.0, 36.0
@@ -77,15 +79,16 @@ def start(folder: Path, keys: dict[str, Any], count: int, leaves_s: float) -> Si
     flops = simulation.learner.algorithm.exchange(np.arange(1), 0.0).flops[0]
     clients = scenario.clients.model_copy(update={"compute_flops_per_s": float(flops) / COMPUTE_S})
     simulation.scenario = scenario.model_copy(update={"clients": clients})
+    log = NoLog()
     simulation.rows = []  # type: ignore[attr-defined]
-    simulation.start()
-    simulation.ledger._log.contact = simulation.rows.append  # type: ignore[attr-defined, method-assign]
+    log.contact = simulation.rows.append  # type: ignore[attr-defined, method-assign]
+    simulation.start(log)
     return simulation
 
 
-def play(simulation: Simulation, visits: int) -> dict[str, Any]:
+def play(simulation: Simulation, visits: int) -> ContactRow:
     """Run until that many visits are over; the row of the last."""
-    rows: list[dict[str, Any]] = simulation.rows  # type: ignore[attr-defined]
+    rows: list[ContactRow] = simulation.rows  # type: ignore[attr-defined]
     while len(rows) < visits:
         simulation.env.step()
     return rows[-1]
@@ -190,7 +193,7 @@ STAGES: dict[str, Callable[[Timing], float]] = {
 def test_leaving_at_every_stage(name: str, count: int, tmp_path: Path) -> None:
     keys, everyone = ALGORITHMS[name], np.arange(count)
     calm = start(tmp_path, keys, count, FOR_EVER_S)
-    assert play(calm, VISITS)["delivered"] == count
+    assert play(calm, VISITS).delivered == count
     began_s = calm.env.now
     algorithm = twin(calm.learner.algorithm)
     before, progress = state(algorithm), calm.ledger.progress(began_s)
@@ -200,7 +203,7 @@ def test_leaving_at_every_stage(name: str, count: int, tmp_path: Path) -> None:
         assert np.ptp(column) == 0
     timing = Timing(exchange, count, calm.scenario.clients.compute_flops_per_s)
     undisturbed = play(calm, VISITS + 1)
-    assert undisturbed["sim_time_s"] - began_s == pytest.approx(timing.ends()[-1], abs=1e-6)
+    assert undisturbed.sim_time_s - began_s == pytest.approx(timing.ends()[-1], abs=1e-6)
     charged = int(name != "local")
     for stage, moment in STAGES.items():
         leaves_s = moment(timing)
@@ -216,18 +219,18 @@ def test_leaving_at_every_stage(name: str, count: int, tmp_path: Path) -> None:
         assert simulation.ledger.received[leaver] - received[leaver] == charged * down, stage
         assert simulation.ledger.sent[leaver] - sent[leaver] == charged * up, stage
         air_down = max(down, timing.down * (count > 1)) if exchange.broadcast else down + len(others) * timing.down
-        assert (row["bytes_down"], row["bytes_up"]) == (charged * air_down, charged * (up + len(others) * timing.up))
-        assert row["delivered_ids"].tolist() == others.tolist()
+        assert (row.bytes_down, row.bytes_up) == (charged * air_down, charged * (up + len(others) * timing.up))
+        assert row.delivered_ids.tolist() == others.tolist()
         after = state(simulation.learner.algorithm)
         if count == 1:
-            assert row["sim_time_s"] - began_s == pytest.approx(leaves_s, abs=1e-6), stage
-            assert row["compute_s"] == (pytest.approx(timing.compute_s) if leaves_s > timing.ends()[2] else 0)
+            assert row.sim_time_s - began_s == pytest.approx(leaves_s, abs=1e-6), stage
+            assert row.compute_s == (pytest.approx(timing.compute_s) if leaves_s > timing.ends()[2] else 0)
             same(after, before)
             continue
-        assert row["sim_time_s"] - began_s == pytest.approx(timing.end_without(leaves_s), abs=1e-6), stage
+        assert row.sim_time_s - began_s == pytest.approx(timing.end_without(leaves_s), abs=1e-6), stage
         # The others learn as if it had never been asked.
         expected = twin(algorithm)
-        expected.update(Contact(others, count, progress, row["client"], everyone))
+        expected.update(Contact(others, count, progress, row.client, everyone))
         same(after, state(expected))
         for key, value in before.items():
             if value.ndim and len(value) == count and not key.startswith(".neighbours"):

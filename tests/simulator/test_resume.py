@@ -164,7 +164,7 @@ def test_a_killed_process_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["run", "smoke", *keys, "--quiet", "--out", str(tmp_path / "whole")]) == 0
     alike(load_run(tmp_path / "whole"), load_run(folder))
     assert main(["run", "smoke", *keys, "--out", str(folder), "--resume"]) == 0
-    assert "is done already" in capsys.readouterr().out
+    assert "is finished already" in capsys.readouterr().out
 
 
 def test_the_newest_unfinished_run_of_that_name(
@@ -194,7 +194,7 @@ def test_what_cannot_be_resumed_is_told(small: Small, killed: Any, tmp_path: Pat
     file.write_bytes(whole)
     rows = (folder / "contacts.arrows").read_bytes()
     (folder / "contacts.arrows").write_bytes(rows[:1000])
-    with pytest.raises(UserError, match=r"contacts\.arrows: has 0 rows; there must be 6"):
+    with pytest.raises(UserError, match=r"contacts\.arrows: has 0 rows; the checkpoint needs 6"):
         run_scenario(scenario, str(folder), resume=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine")

@@ -19,6 +19,7 @@ from fedmule.mobility.trajectory import position_at
 from fedmule.radio.link import HAIR_S, linked
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import ScenarioError
+from fedmule.simulator.runs.columns import MeetingRow
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.rules import broken_rules
@@ -273,11 +274,11 @@ def test_what_cannot_be_with_several(small: Small, changes: dict[str, Any], key:
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "walkman", "local"])
 def test_every_algorithm_can_be_carried_by_several(small: Small, algorithm: str) -> None:
-    rows: list[dict[str, Any]] = []
+    rows: list[MeetingRow] = []
     log = NoLog()
     log.meeting = rows.append  # type: ignore[method-assign]
     summary = Simulation(small(vehicle=THREE, radio=DISC, learning={"algorithm": algorithm})).run(log)
     assert summary["stopped_by"] == "visits"
-    assert any(row["delivered"] for row in rows)
+    assert any(row.delivered for row in rows)
     assert np.isfinite(summary["token_test_acc"])
     assert pd.notna(summary["personal_test_acc_mean"])

@@ -88,5 +88,5 @@ def test_a_damaged_file_is_told(tmp_path: Path, keep: int) -> None:
 
 def test_the_state_of_other_objects_is_refused(tmp_path: Path) -> None:
     save_state(tmp_path / "state.npz", {"thing": thing(5.0)})
-    with pytest.raises(StateError, match="holds thing, not algorithm"):
+    with pytest.raises(StateError, match="has the state of thing, not of algorithm"):
         load_state(tmp_path / "state.npz", {"algorithm": thing(1.0)})

@@ -1,0 +1,82 @@
+"""The costs of a run's exchanges, in order: all that the world must know of learning to be replayed."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmule.learning.algorithms.base import Exchange
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+def _no_numbers() -> IntArray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass
+class JournalArrays:
+    """A journal as plain arrays, for a checkpoint."""
+
+    order: IntArray = field(default_factory=_no_numbers)  # [k] which of the distinct costs each exchange had
+    clients: IntArray = field(default_factory=_no_numbers)  # [m] how many clients each distinct cost is for
+    flags: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 2), dtype=bool))  # [m,2] broadcast, charged
+    bytes_down: IntArray = field(default_factory=_no_numbers)  # of all distinct costs, one after the other
+    bytes_up: IntArray = field(default_factory=_no_numbers)
+    flops: FloatArray = field(default_factory=lambda: np.empty(0))
+
+
+class Journal:
+    """The cost of every exchange of a run, in order. Most are alike, so each distinct cost is kept once."""
+
+    def __init__(self) -> None:
+        self._distinct: list[Exchange] = []
+        self._known: dict[tuple[bytes, bytes, bytes, bool, bool], int] = {}
+        self._order = array("q")
+
+    def add(self, cost: Exchange) -> Exchange:
+        """Note a cost, and return it."""
+        key = (
+            *(cost.bytes_down.tobytes(), cost.bytes_up.tobytes(), cost.flops.tobytes()),
+            *(cost.broadcast, cost.charged),
+        )
+        if key not in self._known:
+            self._known[key] = len(self._distinct)
+            self._distinct.append(cost)
+        self._order.append(self._known[key])
+        return cost
+
+    def __iter__(self) -> Iterator[Exchange]:
+        return (self._distinct[number] for number in tuple(self._order))
+
+    def arrays(self) -> JournalArrays:
+        """The whole journal, for a checkpoint."""
+        if not self._distinct:
+            return JournalArrays()
+        return JournalArrays(
+            order=np.array(self._order, dtype=np.int64),
+            clients=np.array([len(cost.flops) for cost in self._distinct], dtype=np.int64),
+            flags=np.array([(cost.broadcast, cost.charged) for cost in self._distinct], dtype=bool),
+            bytes_down=np.concatenate([cost.bytes_down for cost in self._distinct]),
+            bytes_up=np.concatenate([cost.bytes_up for cost in self._distinct]),
+            flops=np.concatenate([cost.flops for cost in self._distinct]),
+        )
+
+    @classmethod
+    def from_arrays(cls, arrays: JournalArrays) -> Journal:
+        """The journal that `arrays` was made of."""
+        ends = np.cumsum(arrays.clients)[:-1]
+        parts = [np.split(part, ends) for part in (arrays.bytes_down, arrays.bytes_up, arrays.flops)]
+        distinct = [
+            Exchange(down, up, flops, bool(broadcast), bool(charged))
+            for down, up, flops, (broadcast, charged) in zip(*parts, arrays.flags, strict=True)
+        ]
+        journal = cls()
+        for number in arrays.order.tolist():
+            journal.add(distinct[number])
+        return journal

@@ -1,0 +1,174 @@
+"""The one object through which the event loop learns, and its stand-in while a resumed run replays its past."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, Update
+from fedmule.learning.data.sites import SiteData
+from fedmule.learning.errors import ReplayError
+from fedmule.learning.evaluate import Evaluator, Overview, Score
+from fedmule.learning.journal import Journal
+from fedmule.learning.tokens import Carried
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+class Learner:
+    """What the event loop asks of learning: costs of exchanges, updates, clients that join or move, accuracies.
+
+    It notes the cost of every exchange in its journal.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        carried: Carried,
+        evaluator: Evaluator,
+        device: torch.device,
+        memory_bytes: int,
+        site_data: SiteData | None = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.carried = carried
+        self.evaluator = evaluator
+        self.device = device
+        self.memory_bytes = memory_bytes  # of client state and data, about
+        self.site_data = site_data
+        self.journal = Journal()
+
+    def exchange_cost(self, clients: IntArray, progress: float) -> Exchange:
+        """Cost of an exchange with these clients: bytes and FLOPs; `progress` is the share of the run that is over."""
+        return self.journal.add(self.algorithm.exchange(clients, progress))
+
+    def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
+        """Cost of an exchange between two vehicles: down is from a to b."""
+        return self.journal.add(self.carried.meeting(a, b, progress))
+
+    def update(self, vehicle: int, contact: Contact) -> Update | None:
+        """Update with exactly the delivered clients; None if there are none."""
+        if not len(contact.clients):
+            return None
+        update = self.carried.update(vehicle, contact)
+        self.evaluator.changed(contact.clients)
+        return update
+
+    def meet(self, a: int, b: int) -> None:
+        """Merge what two vehicles carry, after an exchange that got through."""
+        self.carried.meet(a, b)
+
+    def introduce(self, client: int, near: IntArray) -> None:
+        """Let a client join late, near these others."""
+        self.algorithm.introduce(client, near)
+
+    def move(self, clients: IntArray, sites: IntArray) -> None:
+        """Move clients to other sites for good: their data become like those there."""
+        if self.site_data is not None:
+            self.site_data.move(clients, sites)
+            self.evaluator.changed(clients)
+            self.evaluator.refresh()
+
+    # --- evaluation ----------------------------------------------------------------------------------------
+
+    @property
+    def test(self) -> Score:
+        """Personal models on the clients' test data, as of the last `refresh`."""
+        return self.evaluator.test
+
+    @property
+    def validation(self) -> Score | None:
+        """The same on their validation data; None where they have none."""
+        return self.evaluator.validation
+
+    @property
+    def participations(self) -> IntArray:
+        """Exchanges of each client [n] that got through."""
+        return self.algorithm.participations
+
+    @property
+    def beta(self) -> float | None:
+        """The penalty β the algorithm is run with."""
+        return self.algorithm.beta
+
+    @property
+    def smoothness(self) -> float | None:
+        """L of the clients' losses, where a constraint needed it and the model knows it."""
+        return self.evaluator.smoothness
+
+    def refresh(self) -> None:
+        """Bring the accuracies of clients whose models changed up to date."""
+        self.evaluator.refresh()
+
+    def overview(self, progress: float) -> Overview:
+        """Evaluate what needs all clients at once; refreshes their accuracies too."""
+        return self.evaluator.overview(progress)
+
+    def token_accuracy(self) -> FloatArray:
+        """Accuracy [n] of the token on each client's test data."""
+        return self.evaluator.token_accuracy()
+
+    # --- for the checkpoint --------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, object]:
+        """Objects that learning changes, by name; the journal is kept apart."""
+        return {"algorithm": self.algorithm, "carried": self.carried, "evaluator": self.evaluator}
+
+    def constants(self) -> list[object]:
+        """Objects the checkpoint must not copy."""
+        return [self, self.algorithm.model, self.algorithm.data, self.algorithm, self.evaluator]
+
+
+class ReplayingLearner(Learner):
+    """Takes the costs of exchanges from a journal; nobody learns and nothing is evaluated.
+
+    Only data change as they once did, since a checkpoint does not hold them.
+    """
+
+    def __init__(self, learner: Learner, journal: Journal) -> None:
+        parts = (learner.algorithm, learner.carried, learner.evaluator)
+        super().__init__(*parts, learner.device, learner.memory_bytes, learner.site_data)
+        self._costs = iter(journal)
+
+    def exchange_cost(self, clients: IntArray, progress: float) -> Exchange:
+        return self._next_cost(len(clients))
+
+    def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
+        return self._next_cost(1)
+
+    def update(self, vehicle: int, contact: Contact) -> Update | None:
+        return None
+
+    def meet(self, a: int, b: int) -> None:
+        pass
+
+    def introduce(self, client: int, near: IntArray) -> None:
+        pass
+
+    def move(self, clients: IntArray, sites: IntArray) -> None:
+        if self.site_data is not None:
+            self.site_data.move(clients, sites)
+
+    def refresh(self) -> None:
+        pass
+
+    def overview(self, progress: float) -> Overview:
+        return Overview(self.token_accuracy(), None, None, None)
+
+    def token_accuracy(self) -> FloatArray:
+        return np.full(len(self.participations), np.nan)
+
+    def finish(self) -> None:
+        """Raise ReplayError if the journal has costs that nobody asked for."""
+        if next(self._costs, None) is not None:
+            raise ReplayError("fewer exchanges took place than its journal has")
+
+    def _next_cost(self, clients: int) -> Exchange:
+        cost = next(self._costs, None)
+        if cost is None:
+            raise ReplayError("more exchanges took place than its journal has")
+        if len(cost.flops) != clients:
+            raise ReplayError(f"an exchange took place with {clients} clients, in its journal with {len(cost.flops)}")
+        return cost

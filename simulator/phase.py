@@ -1,0 +1,73 @@
+"""The phases of a run: live, or before that the replay of the past of a run that is resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fedmule.learning.journal import Journal
+from fedmule.learning.learner import Learner, ReplayingLearner
+from fedmule.simulator.ledger import Ledger
+from fedmule.simulator.runs.folder import NoLog
+from fedmule.simulator.scenario import Scenario
+
+Watch = Callable[[Ledger], None]
+
+
+class Phase:
+    """A live phase: clients learn, and the log is written. Who learns, counts and logs changes with the phase only."""
+
+    def __init__(self, scenario: Scenario, learner: Learner) -> None:
+        self.scenario = scenario
+        self.learner = learner
+        self.ledger = Ledger(scenario, learner)
+        self.log = NoLog()
+        self._watch: Watch = _nobody
+
+    def open(self, log: NoLog, watch: Watch | None) -> None:
+        """Log to `log` from now on, and call `watch` after every visit."""
+        self.log, self._watch = log, watch or _nobody
+        self.ledger.open(log)
+
+    def start(self, log: NoLog, watch: Watch | None) -> None:
+        """Start the run: log how everyone stands before the first visit."""
+        self.open(log, watch)
+        self.ledger.start()
+
+    def after_visit(self) -> Phase:
+        """The phase in which the run goes on."""
+        self._watch(self.ledger)
+        return self
+
+    def interrupt(self) -> None:
+        """End the run after the present visit."""
+        self.ledger.interrupt()
+
+
+class Replay(Phase):
+    """Replays the past of a run up to a visit: the world moves, nobody learns and nothing is logged.
+
+    Then `restore` puts back into the live phase what was learnt and counted by then, and that phase takes over.
+    """
+
+    def __init__(self, live: Phase, journal: Journal, visits: int, restore: Callable[[], None]) -> None:
+        self._replaying = ReplayingLearner(live.learner, journal)
+        super().__init__(live.scenario, self._replaying)
+        self._live, self._visits, self._restore = live, visits, restore
+
+    def start(self, log: NoLog, watch: Watch | None) -> None:
+        self._live.open(log, watch)
+
+    def after_visit(self) -> Phase:
+        if self.ledger.visits < self._visits:
+            return self
+        self._replaying.finish()
+        self._restore()
+        return self._live
+
+    def interrupt(self) -> None:
+        """End the run at once: nothing has changed since its checkpoint."""
+        raise KeyboardInterrupt
+
+
+def _nobody(ledger: Ledger) -> None:
+    """Watch nothing."""

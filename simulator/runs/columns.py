@@ -1,0 +1,351 @@
+"""Every column of a run's tables and of its summary: type, unit, label and meaning, in one place.
+
+The rows below are what the simulator logs. The files' schemas, docs/columns.md, the labels of axes and pages, and the
+list of values that go into the summary are made from them. To add a column, add a line here and a value where the row
+is made, then write the page again with `python -m fedmule.simulator.runs.columns_page docs/columns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Literal, TypedDict, get_type_hints
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+REAL, WHOLE, TEXT, TRUTH, IDS = pa.float64(), pa.int64(), pa.string(), pa.bool_(), pa.list_(pa.int32())
+
+StopReason = Literal[
+    "visits", "sim_time_s", "total_bytes", "nothing_sent", "accuracy", "interrupted", "diverged", "nobody_reached"
+]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A unit in which values are shown, and its size in the unit in which they are logged."""
+
+    unit: str
+    size: float = 1.0
+
+
+HOURS, MEGABYTES, PERCENT = Scale("h", 3600.0), Scale("MB", 1e6), Scale("%", 0.01)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, or one key of the summary."""
+
+    type: pa.DataType
+    meaning: str
+    unit: str = ""  # as logged; "" for a plain number
+    label: str = ""  # of an axis, without its unit; "": the name in words
+    scale: Scale | None = None  # in which it is shown; None: as logged
+    summary: Literal["last", "total"] | None = None  # what of a column of contacts goes into the summary
+    all_clients: bool = False  # evaluated for all clients at once, every learning.evaluate_every visits
+    name: str = ""
+
+    @property
+    def shown(self) -> Scale:
+        return self.scale or Scale(self.unit)
+
+    @property
+    def words(self) -> str:
+        """What it is called in a picture."""
+        return self.label or self.name.replace("_", " ")
+
+    @property
+    def axis(self) -> str:
+        """What an axis says, such as `simulated time (h)`."""
+        return f"{self.words} ({self.shown.unit})" if self.shown.unit else self.words
+
+
+COUNT = partial(Column, WHOLE)
+SECONDS = partial(Column, REAL, unit="s")
+HOURLY = partial(SECONDS, scale=HOURS)
+SIM_TIME, HOST_TIME = partial(HOURLY, label="simulated time"), partial(SECONDS, label="host time")
+SHARE = partial(Column, REAL, unit="share", scale=PERCENT)  # 0 to 1
+METRES = partial(Column, REAL, unit="m")
+LAST = partial(Column, REAL, summary="last")
+OVERVIEW = partial(LAST, all_clients=True)
+BYTES = partial(Column, WHOLE, unit="bytes", scale=MEGABYTES)
+BYTES_DOWN, BYTES_UP = partial(BYTES, label="bytes to clients"), partial(BYTES, label="bytes from clients")
+STEPS = partial(Column, WHOLE, label="gradient steps of all clients")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContactRow:
+    """contacts: a row per visit."""
+
+    visit: Annotated[int, COUNT("1, 2, … of all vehicles together, in the order in which contacts ended")]
+    client: Annotated[
+        int | None,
+        COUNT('the client visited; null, like the vehicle, for a round of an ideal server (`server = "star"`)'),
+    ]
+    sim_time_s: Annotated[float, SIM_TIME("when the contact ended")]
+    host_time_s: Annotated[
+        float, HOST_TIME("time on this computer since the run began; a resumed run continues from its checkpoint")
+    ]
+    vehicle: Annotated[int | None, COUNT("the vehicle: 0, 1, …")]
+    vehicle_x_m: Annotated[float | None, METRES("where it stood during the contact")]
+    vehicle_y_m: Annotated[float | None, METRES("where it stood during the contact")]
+    travel_s: Annotated[
+        float,
+        HOURLY(
+            "time since this vehicle's last contact ended, meetings included", label="driving time", summary="total"
+        ),
+    ]
+    contact_s: Annotated[float, SECONDS("from arrival to the end of the exchange")]
+    airtime_s: Annotated[float, SECONDS("time in which the channel was busy", label="airtime", summary="total")]
+    compute_s: Annotated[float, SECONDS("the longest computation of a client")]
+    missed: Annotated[
+        int,
+        COUNT(
+            "clients not reached by this vehicle since its last contact", label="clients not reached", summary="total"
+        ),
+    ]
+    neighbours: Annotated[int, COUNT("clients in range of the vehicle, the visited one included")]
+    active: Annotated[
+        int,
+        Column(
+            WHOLE, "how many of them were asked to take part: none that is busy with another vehicle", summary="total"
+        ),
+    ]
+    delivered: Annotated[int, COUNT("how many of those asked completed the exchange", summary="total")]
+    active_ids: Annotated[IntArray, Column(IDS, "who was asked to take part")]
+    delivered_ids: Annotated[IntArray, Column(IDS, "who completed the exchange")]
+    bytes_down: Annotated[
+        int, BYTES_DOWN("sent by the vehicle, lost bytes included; a broadcast counts once", summary="total")
+    ]
+    bytes_up: Annotated[int, BYTES_UP("sent by clients, lost bytes included", summary="total")]
+    bytes_between: Annotated[
+        int,
+        BYTES("sent by vehicles to each other since the last row", label="bytes between vehicles", summary="total"),
+    ]
+    gradient_steps: Annotated[int, STEPS("gradients computed by all delivered clients together", summary="total")]
+    personal_test_acc_mean: Annotated[
+        float | None,
+        SHARE(
+            "test accuracy of personal models, mean over clients; with `learning.evaluate_contacts = false` this and "
+            "the next two are null where values marked * are",
+            label="personal test accuracy",
+            summary="last",
+        ),
+    ] = None
+    personal_test_acc_weighted: Annotated[
+        float | None,
+        SHARE("the same, mean over test samples", label="personal test accuracy, by samples", summary="last"),
+    ] = None
+    personal_validation_acc_mean: Annotated[
+        float | None,
+        SHARE(
+            "accuracy on the validation part, for choosing hyper-parameters; null where there is none",
+            label="personal validation accuracy",
+            summary="last",
+        ),
+    ] = None
+    token_test_acc: Annotated[
+        float | None,
+        SHARE(
+            "test accuracy of the token, mean over clients",
+            label="token test accuracy",
+            summary="last",
+            all_clients=True,
+        ),
+    ] = None
+    train_loss: Annotated[
+        float | None,
+        LAST(
+            "mean minibatch loss of the contact, of personal models where clients train two (per_fedavg: after "
+            "adaptation)",
+            label="training loss",
+        ),
+    ] = None
+    violation_max: Annotated[
+        float | None,
+        OVERVIEW("largest violation of |x − y| ≤ eps over all clients and coordinates", label="largest violation"),
+    ] = None
+    violation_rms: Annotated[
+        float | None, OVERVIEW("root mean square of the same violations", label="rms violation")
+    ] = None
+    violated_share: Annotated[
+        float | None,
+        OVERVIEW(
+            "share of coordinates outside the tube", unit="share", label="coordinates outside the tube", scale=PERCENT
+        ),
+    ] = None
+    dual_norm: Annotated[float | None, OVERVIEW("norm of all clients' duals", label="norm of all duals")] = None
+    lagrangian: Annotated[float | None, OVERVIEW("the augmented Lagrangian L_β", label="Lagrangian")] = None
+    lyapunov: Annotated[
+        float | None,
+        OVERVIEW(
+            "M_β = L_β + L² × the mean of |Δx|² at each client's last update; null where L is not known",
+            label="Lyapunov function",
+        ),
+    ] = None
+    token_step_norm: Annotated[float | None, LAST("how far the token moved", label="step of the token")] = None
+    kappa: Annotated[float | None, LAST("the dual step used", label="dual step κ")] = None
+
+
+@dataclass(frozen=True)
+class ClientRows:
+    """clients: a row per client per evaluation. Arrays [n], clients ascending."""
+
+    visit: Annotated[IntArray, COUNT("the visit after which clients were evaluated; 0: before the first")]
+    sim_time_s: Annotated[FloatArray, SIM_TIME("when it ended")]
+    client: Annotated[IntArray, COUNT("the client")]
+    test_acc: Annotated[FloatArray, SHARE("test accuracy of its personal model on its own test data")]
+    token_test_acc: Annotated[
+        FloatArray, SHARE("of the token on the same data: what the client would get from the vehicle now")
+    ]
+    test_samples: Annotated[IntArray, COUNT("how many samples these are")]
+    visits: Annotated[IntArray, COUNT("times a vehicle came to this client")]
+    participations: Annotated[IntArray, COUNT("exchanges that it completed, at its own visits and at its neighbours'")]
+    gradient_steps: Annotated[IntArray, COUNT("gradients it has computed so far")]
+    bytes_down: Annotated[IntArray, BYTES_DOWN("received by this client so far")]
+    bytes_up: Annotated[IntArray, BYTES_UP("sent by this client so far")]
+
+
+@dataclass(frozen=True)
+class TrackRows:
+    """track: waypoints. Arrays [k]."""
+
+    sim_time_s: Annotated[FloatArray, SIM_TIME("when it was there")]
+    node: Annotated[Sequence[str], Column(TEXT, "`vehicle` or `client`")]
+    id: Annotated[IntArray, COUNT("the client, or the number of the vehicle")]
+    x_m: Annotated[FloatArray, METRES("where it was; null: not there from now on")]
+    y_m: Annotated[FloatArray, METRES("where it was; null: not there from now on")]
+
+
+@dataclass(frozen=True)
+class GraphRows:
+    """graph: edges of the contact graph at snapshots. Arrays [k]."""
+
+    visit: Annotated[IntArray, COUNT("the visit after which the snapshot was taken")]
+    sim_time_s: Annotated[FloatArray, SIM_TIME("when it was taken")]
+    a: Annotated[IntArray, COUNT("a client")]
+    b: Annotated[IntArray, COUNT("another that could hear it; the same client: nobody could")]
+
+
+@dataclass(frozen=True)
+class MeetingRow:
+    """meetings: a row per meeting of two vehicles."""
+
+    meeting: Annotated[int, COUNT("1, 2, …")]
+    sim_time_s: Annotated[float, SIM_TIME("when it ended, or broke")]
+    visits: Annotated[int, COUNT("visits of all vehicles so far")]
+    a: Annotated[int, COUNT("one vehicle, the lower number")]
+    b: Annotated[int, COUNT("the other vehicle")]
+    a_x_m: Annotated[float, METRES("where vehicle `a` was when it began")]
+    a_y_m: Annotated[float, METRES("where vehicle `a` was when it began")]
+    b_x_m: Annotated[float, METRES("where vehicle `b` was when it began")]
+    b_y_m: Annotated[float, METRES("where vehicle `b` was when it began")]
+    meeting_s: Annotated[float, SECONDS("from coming into range to the end")]
+    airtime_s: Annotated[float, SECONDS("time in which the channel was busy")]
+    bytes: Annotated[int, BYTES("on the air, both ways, lost bytes included")]
+    delivered: Annotated[bool, Column(TRUTH, "whether both got what the other carries; otherwise nothing has changed")]
+
+
+class _Totals(TypedDict):
+    """The summary without the values that are simply the last ones of contacts."""
+
+    name: Annotated[str, Column(TEXT, "the scenario's name")]
+    algorithm: Annotated[str, Column(TEXT, "`learning.algorithm`")]
+    seed: Annotated[int, COUNT("the seed")]
+    finished: Annotated[bool, Column(TRUTH, "false if the run was interrupted")]
+    stopped_by: Annotated[StopReason | None, Column(TEXT, "which limit or event ended the run, see below")]
+    clients: Annotated[int, COUNT("how many clients there are")]
+    visits: Annotated[int, COUNT("visits of all vehicles together")]
+    clients_visited: Annotated[int, COUNT("clients visited at least once")]
+    clients_reached: Annotated[int, COUNT("clients that completed at least one exchange")]
+    missed: int
+    meetings: Annotated[int, COUNT("meetings of two vehicles")]
+    meetings_delivered: Annotated[int, COUNT("meetings at which both tokens got through")]
+    sim_time_s: Annotated[float, SIM_TIME("when the run ended")]
+    host_time_s: Annotated[float, HOST_TIME("time on this computer; of a resumed run, of all its parts")]
+    travel_s: float
+    airtime_s: float
+    bytes_down: int
+    bytes_up: int
+    bytes_between: int
+    active: int
+    delivered: int
+    gradient_steps: int
+    beta: Annotated[float | None, Column(REAL, "the penalty β used; null where there is no constraint")]
+    smoothness: Annotated[
+        float | None, Column(REAL, "L of the clients' losses; null where there is no constraint or L is not known")
+    ]
+    start_personal_test_acc_mean: Annotated[
+        float,
+        SHARE("`personal_test_acc_mean` before the first visit", label="personal test accuracy at the start"),
+    ]
+    personal_test_acc_mean: float
+    personal_test_acc_weighted: float
+    personal_validation_acc_mean: float | None
+    late_token_test_acc: Annotated[
+        float | None,
+        SHARE(
+            "of clients that joined late (`clients.late`): the token's test accuracy when they joined",
+            label="token test accuracy of late clients",
+        ),
+    ]
+    late_personal_test_acc: Annotated[
+        float | None,
+        SHARE(
+            "of clients that joined late: their personal models' test accuracy at the end",
+            label="personal test accuracy of late clients",
+        ),
+    ]
+
+
+class LastValues(TypedDict):
+    """Columns of contacts whose last value that is not null goes into the summary as it is."""
+
+    token_test_acc: float | None
+    train_loss: float | None
+    violation_max: float | None
+    violation_rms: float | None
+    violated_share: float | None
+    dual_norm: float | None
+    lagrangian: float | None
+    lyapunov: float | None
+    token_step_norm: float | None
+    kappa: float | None
+
+
+class Summary(_Totals, LastValues):
+    """summary.json: how the run ended, totals and last values.
+
+    Keys without a column of their own here are the totals or last values of a column of contacts.
+    """
+
+
+def _columns(record: type, default: dict[str, Column]) -> tuple[Column, ...]:
+    """The columns of a record, in order."""
+    found = []
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        (column,) = getattr(hint, "__metadata__", None) or (default[name],)
+        found.append(replace(column, name=name))
+    return tuple(found)
+
+
+RECORDS = {
+    "contacts": ContactRow, "clients": ClientRows, "track": TrackRows, "graph": GraphRows, "meetings": MeetingRow
+}  # fmt: skip
+TABLES: dict[str, tuple[Column, ...]] = {name: _columns(record, {}) for name, record in RECORDS.items()}
+CONTACTS = {column.name: column for column in TABLES["contacts"]}
+SUMMARY: tuple[Column, ...] = _columns(Summary, CONTACTS)
+
+# Results that follow from others, for pictures and pages.
+DERIVED = (
+    BYTES("all bytes: to and from clients and between vehicles", label="bytes on the air", name="bytes"),
+    SHARE("delivered / active", label="exchanges completed", name="delivered_share"),
+)  # fmt: skip
+
+# What a picture can show: columns of contacts, keys of the summary and results derived from them, by name.
+QUANTITIES = CONTACTS | {column.name: column for column in (*SUMMARY, *DERIVED)}
