@@ -1,4 +1,4 @@
-"""Polygons of the terrain and roads from GeoJSON files, written into the scenario as if they had been typed there."""
+"""Terrain and roads from GeoJSON files, expanded into the scenario's own tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE_KEYS = ("geojson", "coordinates", "origin")
 
 
 def expand_files(raw: dict[str, Any], folder: Path) -> list[Problem]:
-    """Replace the terrain's files by their polygons, of roads by their lines; returns what went wrong.
+    """Replace files of the terrain by their polygons, and of roads by their lines; returns the problems.
 
     A polygon's own properties win over the keys given beside the file.
     """
