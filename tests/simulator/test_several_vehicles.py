@@ -249,7 +249,7 @@ def test_starts(small: Small) -> None:
         Simulation(small(vehicle={"count": 2, "start": [[5, 6], [150.0, 100.0]]}))
     court = [[125, 65], [175, 65], [175, 135], [125, 135]]
     wall = {"polygon": [[120, 60], [180, 60], [180, 140], [120, 140]], "holes": [court]}
-    with pytest.raises(ScenarioError, match=r"vehicle\.start\[1\].*same open ground"):
+    with pytest.raises(ScenarioError, match=r"vehicle\.start\[1\].*same open area"):
         Simulation(small(terrain={"obstacles": [wall]}, vehicle={"count": 2, "start": [[5, 6], [150.0, 100.0]]}))
 
 

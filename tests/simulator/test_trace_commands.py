@@ -38,7 +38,7 @@ def test_trace_converts_by_the_suffix(capsys: pytest.CaptureFixture[str]) -> Non
     again = read_trace("walk.xml.gz")
     assert (len(again), again.end_s, again.comes_and_goes) == (3, 100.0, True)
     assert main(["trace", "walk.csv", "--out", "walk.movements"]) == 0
-    assert "BonnMotion cannot say that nodes come and go" in capsys.readouterr().err
+    assert "BonnMotion cannot express that nodes come and go" in capsys.readouterr().err
 
 
 def test_a_trace_far_from_the_corner_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
