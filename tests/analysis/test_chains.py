@@ -5,7 +5,7 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
-from graphs import matrix, two_groups, with_one_alone
+from known_graphs import matrix, two_groups, with_one_alone
 from hypothesis import given
 from hypothesis import strategies as st
 
