@@ -5,9 +5,9 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
-from known_graphs import matrix, two_groups, with_one_alone
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from known_graphs import matrix, two_groups, with_one_alone
 
 from fedmule.analysis.theory import (
     Chain,
