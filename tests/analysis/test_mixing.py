@@ -1,3 +1,5 @@
+"""Mixing, hitting and cover times, products of matrices and the paper's formulas, against closed forms."""
+
 from __future__ import annotations
 
 import math
