@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from configparser import ConfigParser
 from itertools import combinations
@@ -29,6 +30,12 @@ def modules(*folders: str) -> Iterator[Path]:
 
 def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def setup() -> ConfigParser:
+    parser = ConfigParser()
+    parser.read(ROOT / "setup.cfg", encoding="utf-8")
+    return parser
 
 
 # --- imports --------------------------------------------------------------------------------------------------
@@ -71,9 +78,7 @@ def test_analysis_reads_run_folders_not_the_engine() -> None:
 
 def test_setup_lists_the_packages_of_the_tree() -> None:
     """`packages` is written by hand: a forgotten one would be missing from the wheel only."""
-    setup = ConfigParser()
-    setup.read(ROOT / "setup.cfg", encoding="utf-8")
-    listed = setup["options"]["packages"].split()
+    listed = setup()["options"]["packages"].split()
     folders = {file.parent.relative_to(ROOT) for file in modules(*MAY_IMPORT)}
     assert listed == sorted({"fedmule", *(".".join(["fedmule", *folder.parts]) for folder in folders)})
     assert all((ROOT / folder / "__init__.py").exists() for folder in folders)
@@ -156,6 +161,28 @@ def test_every_reference_file_is_described() -> None:
     assert {path.name for path in folder.iterdir() if path.is_dir()} == {"contacts", "formats", "radio"}
     for file in [*folder.glob("contacts/*"), *folder.glob("radio/*")]:
         assert f"`{file.name}`" in text
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    """In the text they have their folder; in the diagram the frame or the line before them says it."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    prose, diagram, more = text.split("```")
+    for name in re.findall(r"`([a-z_/]+(?:\.py|/))`", prose + more):
+        assert (ROOT / name).exists(), name
+    known = {file.name for file in modules(*MAY_IMPORT)}
+    assert set(re.findall(r"\w+\.py", diagram)) <= known
+    for name in re.findall(r"(?<![\w/])(?:\w+/)+(?!\w)", diagram):
+        assert any(ROOT.glob(name)) or any(ROOT.glob(f"*/{name}")), name
+
+
+def test_the_citation_is_of_this_version() -> None:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {setup()['metadata']['version']}\n" in text
+    assert f"\nlicense: {setup()['metadata']['license']}\n" in text
+
+
+def test_workflows_call_the_same_ci() -> None:
+    assert "run: .ci/run\n" in (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
 
 
 def test_ci_runs_the_readmes_test_command() -> None:
