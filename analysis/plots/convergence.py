@@ -9,13 +9,14 @@ from matplotlib.figure import Figure
 
 from fedmule.analysis.loading import Run
 from fedmule.analysis.plots.style import BLUE, GREEN, ORANGE, legend, picture
+from fedmule.simulator.runs.columns import CONTACTS
 
-# Panel by panel: what the axis says, and columns of the contacts with their names.
-PANELS: dict[str, dict[str, str]] = {
-    "violation of |x − y| ≤ ε": {"violation_max": "largest", "violation_rms": "root mean square"},
-    "objective": {"lagrangian": "Lagrangian $L_β$", "lyapunov": "Lyapunov function $M_β$", "train_loss": "batch loss"},
-    "step of the token, |Δy|": {"token_step_norm": ""},
-    "norm of all duals": {"dual_norm": ""},
+# Panel by panel: what the axis says, and columns of the contacts.
+PANELS: dict[str, tuple[str, ...]] = {
+    "violation of |x − y| ≤ ε": ("violation_max", "violation_rms"),
+    "objective": ("lagrangian", "lyapunov", "train_loss"),
+    "step of the token, |Δy|": ("token_step_norm",),
+    CONTACTS["dual_norm"].axis: ("dual_norm",),
 }
 WIDE = 50.0  # amounts further apart than that are drawn by their orders
 COLOURS = (ORANGE, BLUE, GREEN)
@@ -34,14 +35,15 @@ def draw_convergence(run: Run) -> Figure:
     return figure
 
 
-def _panel(run: Run, axes: Axes, what: str, columns: dict[str, str]) -> None:
+def _panel(run: Run, axes: Axes, what: str, columns: tuple[str, ...]) -> None:
     low, high = math.inf, 0.0
-    for (column, name), colour in zip(columns.items(), COLOURS, strict=False):
+    for column, colour in zip(columns, COLOURS, strict=False):
         known = run.contacts.dropna(subset=[column])
         if known.empty:
             continue
         marker, width = ("", 0.6) if len(known) > 100 else (".", 1.2)
-        axes.plot(known["visit"], known[column], color=colour, label=name or None, marker=marker, linewidth=width)
+        label = CONTACTS[column].words if len(columns) > 1 else None
+        axes.plot(known["visit"], known[column], color=colour, label=label, marker=marker, linewidth=width)
         low, high = min(low, float(known[column].min())), max(high, float(known[column].max()))
     if low > 0 and high > WIDE * low:
         axes.set_yscale("log")

@@ -17,13 +17,7 @@ from fedmule.analysis.plots.style import BLUE, GREEN, MANY, MAP, axes_for, legen
 from fedmule.analysis.plots.words import METRICS, is_number, label_of, named
 from fedmule.analysis.studies import Study
 
-SCALES = {
-    "sim_time_s": (3600.0, "simulated time (h)"),
-    "host_time_s": (1.0, "host time (s)"),
-    "visits": (1.0, "visits"),
-    "bytes": (1e6, "bytes on the air (MB)"),
-    "gradient_steps": (1.0, "gradient steps of all clients"),
-}
+SCALES = {name: METRICS[name] for name in AXES}
 COSTS = ("sim_time_s", "host_time_s", "visits", "bytes")
 COLUMNS = ("visit", "sim_time_s", "host_time_s", *SENT, "gradient_steps")
 MODELS = {PERSONAL: ("personal models", GREEN), "token_test_acc": ("token", BLUE)}

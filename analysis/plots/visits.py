@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from fedmule.analysis.loading import Run
 from fedmule.analysis.plots.style import GREY, MANY, MAP, ORANGE, axes_for, client_axis, legend, picture_of
+from fedmule.analysis.plots.words import METRICS
 from fedmule.mobility.traces.trace import FloatArray, IntArray
 
 MOST_BARS = 200
@@ -90,6 +91,6 @@ def draw_ages(run: Run, of: str = "visits", axes: Axes | None = None) -> Figure:
     )
     one = "visit" if of == "visits" else "exchange"
     picture_of(axes).colorbar(drawn, ax=axes, label=f"since its last {one} (min)", pad=0.01)
-    axes.set(xlabel="simulated time (h)", ylabel="client" if every == 1 else f"client (one in {every})")
+    axes.set(xlabel=METRICS["sim_time_s"][1], ylabel="client" if every == 1 else f"client (one in {every})")
     client_axis(axes.yaxis)
     return picture_of(axes)
