@@ -17,8 +17,7 @@ from fedmule.mobility.projection import METRES_PER_DEGREE
 from fedmule.mobility.traces.formats import FORMATS, read_trace, writer
 from fedmule.mobility.traces.trace import Rows, Trace, TraceError, positions_at
 
-SAMPLES = Path(__file__).parents[3] / "shared" / "reference" / "formats"
-needs_samples = pytest.mark.skipif(not SAMPLES.exists(), reason="the reference data are not beside the repository")
+SAMPLES = Path(__file__).parents[1] / "reference" / "formats"
 
 
 def walkers() -> Trace:
@@ -120,7 +119,6 @@ def test_numbers_are_ordered_by_value_and_names_by_letters(tmp_path: Path) -> No
 # --- what other tools wrote --------------------------------------------------------------------------------
 
 
-@needs_samples
 def test_bonnmotion_files_agree_with_each_other() -> None:
     movements = read_trace(SAMPLES / "sample.movements")
     assert (len(movements), movements.end_s) == (5, 300.0)
@@ -132,7 +130,6 @@ def test_bonnmotion_files_agree_with_each_other() -> None:
     assert_same(sampled, movements, times=np.arange(0.0, 300.0, 10.0))
 
 
-@needs_samples
 def test_the_ones_ns2_files_are_read() -> None:
     trace = read_trace(SAMPLES / "ns2_movement_from_the_one.txt")
     x, y = positions_at(trace, np.array([0.0, 10.0]))
@@ -140,7 +137,6 @@ def test_the_ones_ns2_files_are_read() -> None:
     assert y[4].tolist() == pytest.approx([103.36875, 112.42495], abs=1e-4)
 
 
-@needs_samples
 def test_sumos_vehicles_appear_when_it_says_so() -> None:
     trace = read_trace(SAMPLES / "sumo_fcd_head.xml")
     assert trace.unfinished
@@ -155,7 +151,6 @@ def test_sumos_vehicles_appear_when_it_says_so() -> None:
     np.testing.assert_allclose(positions_at(ns2, later + 1)[0][:2], positions_at(trace, later)[0][:2], atol=0.1)
 
 
-@needs_samples
 def test_the_ones_paths_are_separated_by_pauses() -> None:
     trace = read_trace(SAMPLES / "the_one_external_path_sample.path")
     assert (len(trace), trace.end_s) == (2, 4889.0)

@@ -1,10 +1,8 @@
-import csv
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ns3_figures import ns3_figures
 
 from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Terrain
@@ -30,15 +28,11 @@ from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.radio.radios.zigbee import Zigbee
 from fedmule.simulator.streams import Streams
 
-REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "radio"
 TX_DBM = 16.0
 
 
 def reference():
-    if not (REFERENCE / "propagation.csv").exists():
-        pytest.skip("no reference data beside the repository: propagation.csv")
-    with open(REFERENCE / "propagation.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = ns3_figures("propagation.csv")
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
