@@ -185,13 +185,13 @@ def first_within(
         if i + 1 == len(cuts):
             break
         change = ends[i + 1] - gaps[i]
-        enter, _ = within_shares(gaps[i], change, distance_m)
+        enter, _ = within_fractions(gaps[i], change, distance_m)
         if 0.0 <= enter <= 1.0:
             return float(cuts[i] + enter * (cuts[i + 1] - cuts[i]))
     return None
 
 
-def within_shares(gap: FloatArray, change: FloatArray, distance_m: float) -> tuple[float, float]:
+def within_fractions(gap: FloatArray, change: FloatArray, distance_m: float) -> tuple[float, float]:
     """The shares s between which |gap + s·change| ≤ distance; (nan, nan) if nowhere."""
     quadratic, half_linear = change @ change, gap @ change
     root = half_linear**2 - quadratic * (gap @ gap - distance_m**2)

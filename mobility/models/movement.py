@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.mobility.terrain import PLACE_TRIES, Terrain
+from fedmule.mobility.terrain import POSITION_TRIES, Terrain
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -89,7 +89,7 @@ def random_positions(terrain: Terrain, draw: Draw, ids: IntArray, counters: IntA
     """Positions [m,2], uniform over the largest open area."""
     size = np.array(terrain.size_m)
     return terrain.open_positions(
-        len(ids), lambda rows, attempt: draw(ids[rows], counters[rows] * PLACE_TRIES + attempt, 2) * size
+        len(ids), lambda rows, attempt: draw(ids[rows], counters[rows] * POSITION_TRIES + attempt, 2) * size
     )
 
 
@@ -99,7 +99,7 @@ def positions_near(
     """Positions [m,2], uniform over the open part of the disc round each centre [m,2]."""
 
     def propose(rows: IntArray, attempt: int) -> FloatArray:
-        uniform = draw(ids[rows], counters[rows] * PLACE_TRIES + attempt, 2)
+        uniform = draw(ids[rows], counters[rows] * POSITION_TRIES + attempt, 2)
         return centre[rows] + on_disc(uniform, radius_m)
 
     return terrain.open_positions(len(ids), propose)

@@ -14,7 +14,7 @@ from fedmule.mobility.traces.trace import Trace, TraceError
 AT_ONCE = 16  # waypoints given out at a time
 
 
-class Traced(Movement):
+class Recorded(Movement):
     """The first `count` nodes of a trace; the run begins when the trace does, and last positions are held.
 
     `shift_m` is added to all positions; `origin` is the longitude and latitude of (0, 0) for GPX and GeoJSON.

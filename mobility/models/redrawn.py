@@ -20,11 +20,11 @@ REDRAWS = 20  # whole random layouts to try before repairing one
 REPAIRS = 500  # rounds of moving those who lack neighbours
 
 
-class CannotPlace(MovementError):
+class NoLayout(MovementError):
     """No layout was found that is connected with enough neighbours for everyone."""
 
 
-class PlacedAnew(Movement):
+class Redrawn(Movement):
     """Random positions, connected, everyone with at least `neighbours` others within `neighbour_range_m`.
 
     Everyone is placed anew after every `every_visits` visits. Layouts are drawn uniformly until one fits; if none
@@ -72,7 +72,7 @@ class PlacedAnew(Movement):
             lacking = self._lacking(positions)
             if not lacking.size:
                 return positions
-        raise CannotPlace(
+        raise NoLayout(
             f"found no positions for {self._count} clients with {self._neighbours} neighbours within "
             f"{self._range_m:g} m each, all connected: raise neighbour_range_m or lower neighbours"
         )

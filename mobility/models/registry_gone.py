@@ -9,8 +9,8 @@ from fedmule.mobility.models.manhattan import Manhattan
 from fedmule.mobility.models.movement import Movement
 from fedmule.mobility.models.patrol import Patrol
 from fedmule.mobility.models.random_walk import RandomWalk
-from fedmule.mobility.models.recorded import Traced
-from fedmule.mobility.models.redrawn import PlacedAnew
+from fedmule.mobility.models.recorded import Recorded
+from fedmule.mobility.models.redrawn import Redrawn
 from fedmule.mobility.models.roads import Roads
 from fedmule.mobility.models.squads import Squads
 from fedmule.mobility.models.static import Static
@@ -27,6 +27,6 @@ MOVEMENTS: dict[str, type[Movement]] = {
     "patrol": Patrol,
     "herd": Herd,
     "drift": Drift,
-    "placed_anew": PlacedAnew,
-    "trace": Traced,
+    "placed_anew": Redrawn,
+    "trace": Recorded,
 }

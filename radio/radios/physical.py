@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmule.radio.link import Budget, FloatArray, Ladder, Radio
+from fedmule.radio.budget import Budget
+from fedmule.radio.link import FloatArray, Ladder, Radio
 from fedmule.radio.propagation import FARTHEST_M, Propagation, Shadowing, nakagami
 
 THERMAL_DBM_PER_HZ = -173.975  # Boltzmann's constant times 290 K
