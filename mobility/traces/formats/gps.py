@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from fedmule.mobility.projection import Origin, scales
+from fedmule.mobility.projection import Origin, Projection
 from fedmule.mobility.traces.formats.files import number, open_binary, open_text, written, wrong, xml_error
 from fedmule.mobility.traces.trace import Rows, Trace, TraceError
 
@@ -147,8 +147,7 @@ def _in_metres(path: Path, degrees: _Degrees, origin: Origin | None) -> Trace:
     if not points:
         raise TraceError(f"{path}: holds no track with times")
     begin_s, west, south = (min(column) for column in zip(*points, strict=True))
-    lon0, lat0 = origin or (west, south)
-    east, north = scales(lat0)
+    projection = Projection(origin or (west, south))
     rows = Rows()
     for name, segments in degrees.nodes.items():
         for t, lon, lat in (point for segment in segments for point in segment):
@@ -157,7 +156,7 @@ def _in_metres(path: Path, degrees: _Degrees, origin: Origin | None) -> Trace:
                 raise TraceError(f"{path}: each point of {name} {message}: {t:g}, {lon:g}, {lat:g}")
         for segment in sorted(segments):
             for t, lon, lat in segment:
-                rows.add(name, t - begin_s, (lon - lon0) * east, (lat - lat0) * north)
+                rows.add(name, t - begin_s, *projection.to_metres(lon, lat))
             rows.gone(name, segment[-1][0] - begin_s)
     return rows.trace()
 
@@ -176,7 +175,7 @@ def _iso(t: float) -> str:
 
 def _stays(trace: Trace, origin: Origin) -> list[list[list[tuple[float, float, float]]]]:
     """For each node the segments (t, longitude, latitude) over which it is there."""
-    east, north = scales(origin[1])
+    projection = Projection(origin)
     nodes: list[list[list[tuple[float, float, float]]]] = []
     for i in range(len(trace)):
         rows = slice(trace.first[i], trace.first[i + 1])
@@ -186,7 +185,7 @@ def _stays(trace: Trace, origin: Origin) -> list[list[list[tuple[float, float, f
         gone = np.isnan(x)
         was = np.maximum(np.arange(len(x)) - 1, 0)
         x, y = np.where(gone, x[was], x), np.where(gone, y[was], y)  # it stands there until it is gone
-        points = np.stack([t, origin[0] + x / east, origin[1] + y / north], axis=1)
+        points = np.stack([t, *projection.to_degrees(x, y)], axis=1)
         stays = np.split(points, np.flatnonzero(gone) + 1)
         nodes.append([[tuple(p) for p in stay.tolist()] for stay in stays if len(stay)])
     return nodes
