@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedmule.mobility.models.movement import BoolArray, Draw, FloatArray, IntArray, somewhere
 from fedmule.mobility.trajectory import Trajectories
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
 
 
 class Index:
@@ -15,7 +18,7 @@ class Index:
 
     def __init__(self, xy: FloatArray, still: bool) -> None:
         self.xy = xy
-        self._tree: Any = None
+        self._tree: cKDTree | None = None
         if still:
             from scipy.spatial import cKDTree  # imported late, so that reading a scenario does not load scipy
 

@@ -53,7 +53,7 @@ class Recorded(Movement):
 
     def start(self) -> FloatArray:
         """Positions [n,2] at the beginning of the trace."""
-        return self._xy[self._next - 1]
+        return np.asarray(self._xy[self._next - 1])
 
     def first_positions(self) -> FloatArray:
         """Positions [n,2] at which nodes first appear in the trace."""
