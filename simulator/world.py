@@ -9,14 +9,15 @@ import shapely
 from numpy.typing import NDArray
 
 from fedmule.mobility.driving import Driving
-from fedmule.mobility.jamming import JammingZone
 from fedmule.mobility.models.movement import Movement, MovementError
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.mobility.traces.trace import TraceError
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
+from fedmule.radio.jamming import JammingZone
 from fedmule.radio.link import Radio
+from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.walks.policy import Policy
 from fedmule.radio.walks.random import Walk
 from fedmule.simulator.errors import Problem, ScenarioError
@@ -44,6 +45,7 @@ class World:
     terrain: Terrain
     positions: Positions
     radio: Radio
+    obstruction: Obstruction
     graph: ContactGraph
     walks: tuple[Policy, ...]  # each vehicle's own
     starts: NDArray[np.float64]  # [W,2] where they start
@@ -62,8 +64,13 @@ def build_terrain(scenario: Scenario) -> Terrain:
             for o in terrain.obstacles
         ],
         [Surface(shapely.Polygon(s.polygon), s.speed_factor, s.name) for s in terrain.surfaces],
-        [JammingZone(shapely.Polygon(z.polygon), z.noise_db, z.name) for z in terrain.jamming_zones],
     )
+
+
+def build_obstruction(scenario: Scenario, terrain: Terrain) -> Obstruction:
+    """Collect what weakens links: obstacles of the terrain, and jamming zones."""
+    zones = scenario.terrain.jamming_zones
+    return Obstruction(terrain.obstacles, [JammingZone(shapely.Polygon(z.polygon), z.noise_db, z.name) for z in zones])
 
 
 def build_radio(scenario: Scenario, streams: Streams, plugins: Plugins) -> Radio:
@@ -84,12 +91,13 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
     if not (members & ~late).any():
         message = "leaves nobody at the start whom the vehicle can reach"
         raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
-    graph = ContactGraph(positions, radio, terrain, members)
+    obstruction = build_obstruction(scenario, terrain)
+    graph = ContactGraph(positions, radio, obstruction, members)
     walks = build_walks(scenario, graph, plugins)
     if isinstance(walks[0], Walk):
         warnings += _connectivity(scenario, graph)
     sites = _sites(scenario, positions, streams, plugins)
-    return World(terrain, positions, radio, graph, walks, starts, driving, late, sites, tuple(warnings))
+    return World(terrain, positions, radio, obstruction, graph, walks, starts, driving, late, sites, tuple(warnings))
 
 
 def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -> Driving:

@@ -192,7 +192,7 @@ class DriftMobility(MobilityKeys):
 
 
 class RedrawnMobility(MobilityKeys):
-    makes = "mobility.models.redrawn:PlacedAnew"
+    makes = "mobility.models.redrawn:Redrawn"
     kind: Literal["redrawn"] = key("redrawn", "random positions, redrawn every few visits, all connected")
     every_visits: Count = key(10, "visits until all positions are redrawn")
     neighbours: Annotated[int, Field(ge=0)] = key(5, "least number of neighbours of a client")
@@ -209,7 +209,7 @@ class RedrawnMobility(MobilityKeys):
 
 
 class TraceMobility(MobilityKeys):
-    makes = "mobility.models.recorded:Traced"
+    makes = "mobility.models.recorded:Recorded"
     kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
     path: str = Field(description="the trace: CSV, Parquet, SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON")
     shift_m: Point = key((0.0, 0.0), "added to all its positions, m")

@@ -28,7 +28,7 @@ def test_trace_tells_what_is_in_it_and_draws_it(capsys: pytest.CaptureFixture[st
     assert "x 0.0 to 100.0 m, y 0.0 to 90.0 m" in told
     assert "0:01:40, from 0 to 100 s" in told
     assert "mean 1.00 m/s while moving" in told
-    assert "nodes come and go: 2.2 are there on average" in told
+    assert "nodes come and go: 2.2 are present on average" in told
     assert Path("walk-trace.png").stat().st_size > 10_000
 
 
