@@ -22,6 +22,7 @@ WRITING_SHARE = 0.05  # of host time that writing may take
 
 
 def checkpoint_file(folder: Path) -> Path:
+    """Return the checkpoint's file in a run folder."""
     return folder / "checkpoint" / "state.npz"
 
 

@@ -45,6 +45,7 @@ def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def main() -> None:
+    """Write the tables into the page named on the command line."""
     page = Path(sys.argv[1])
     write_text(page, with_tables(page.read_text(encoding="utf-8")))
 

@@ -32,7 +32,7 @@ VERSIONS_OF = ("fedmule", "torch", "numpy", "scipy", "simpy", "shapely", "pyarro
 
 
 def new_folder(out: str | None, name: str) -> Path:
-    """An empty folder for a run: the one asked for, or the first free one of runs/NAME, runs/NAME-2, …"""
+    """An empty folder for a run: the one asked for, or the first free one of runs/NAME, runs/NAME-2 and so on."""
     try:
         if out is None:
             return _next_free(Path("runs"), folder_name(name))

@@ -1,17 +1,13 @@
 """Every movement model that moves, small and brisk, for tests that hold of all of them."""
 
 import numpy as np
+from making import Drift, Herd, RandomWalk, Squads, Waypoint
 
-from fedmule.mobility.models.drift import Drift
 from fedmule.mobility.models.gauss_markov import GaussMarkov
-from fedmule.mobility.models.herd import Herd
 from fedmule.mobility.models.manhattan import Manhattan
 from fedmule.mobility.models.movement import MovementError
 from fedmule.mobility.models.patrol import Patrol
-from fedmule.mobility.models.random_walk import RandomWalk
 from fedmule.mobility.models.roads import Roads
-from fedmule.mobility.models.squads import Squads
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.road_network import RoadNetwork, grid_lines
 from fedmule.simulator.streams import Streams
 

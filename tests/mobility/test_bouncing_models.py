@@ -6,13 +6,13 @@ import shapely
 from every_model import look
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import RandomWalk
 from random_terrain import SIZE_M, length_inside, polygon_lists, terrain_of
 from test_movement import trace
 
 from fedmule.mobility.models.bouncing import Bounds
 from fedmule.mobility.models.gauss_markov import GaussMarkov
 from fedmule.mobility.models.movement import random_positions
-from fedmule.mobility.models.random_walk import RandomWalk
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.simulator.streams import Streams
 

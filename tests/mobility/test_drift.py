@@ -6,11 +6,11 @@ import shapely
 from every_model import look
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Drift
 from random_terrain import polygon_lists, terrain_of
 from test_movement import trace
 
 from fedmule.mobility.models.current import Current
-from fedmule.mobility.models.drift import Drift
 from fedmule.mobility.models.movement import random_positions
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.simulator.streams import Streams

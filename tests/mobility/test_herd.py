@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import shapely
 from every_model import look
+from making import Herd
 from test_movement import trace
 
-from fedmule.mobility.models.herd import GRAZE, REST, WALK, Herd
+from fedmule.mobility.models.herd import GRAZE, REST, WALK
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.simulator.streams import Streams

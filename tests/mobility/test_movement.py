@@ -7,12 +7,10 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Squads, Static, Waypoint
 
 from fedmule.mobility.models.movement import Movement, Waypoints
 from fedmule.mobility.models.redrawn import NoLayout, Redrawn
-from fedmule.mobility.models.squads import Squads
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.simulator.streams import Streams

@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Static, Waypoint
 
 from fedmule.mobility.models.redrawn import Redrawn
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.positions import Index, Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from making import Recorded
 
 from fedmule.mobility.models.movement import NOWHERE_X_M, Waypoints
-from fedmule.mobility.models.recorded import Recorded
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.formats.tables import write_csv

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Squads
 from random_terrain import SIZE_M, length, length_inside, polygon_lists, terrain_of
 from test_movement import FREE, MUDDY, WALLED, trace
 
-from fedmule.mobility.models.squads import Squads
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.simulator.errors import UserError
 from fedmule.simulator.scenario.load import scenario_of
-from fedmule.simulator.scenario.plugins import make
-from fedmule.simulator.scenario.rules import cross_check
+from fedmule.simulator.scenario.parts import choose
+from fedmule.simulator.scenario.rules import broken_rules
 from fedmule.simulator.streams import Streams
 
 SPEEDS, PAUSES, SPREAD = (0.5, 3.0), (2.0, 12.0), 4.0
@@ -235,7 +235,7 @@ def test_a_scenario_says_when_and_how_many_change():
     assert mobility.regroup_share == 0.5
     mobility = scenario(squads=4, regroup_at_s=60, regroup_share=0.25).clients.mobility
     draw = Streams(1).draw("mobility")
-    model = make("clients.mobility", mobility, {"squads": Squads}, {}, terrain=FREE, count=12, draw=draw)
+    model = choose(mobility, "clients.mobility", {}).make(terrain=FREE, count=12, draw=draw)
     assert len(model.regrouped[0]) == 3
     assert (model.squad_at(59.9) == model.squad).all()
     assert (model.squad_at(60.0) != model.squad).sum() == 3
@@ -254,4 +254,4 @@ def test_a_scenario_says_when_and_how_many_change():
 def test_changes_that_cannot_be_are_refused(keys, message):
     with pytest.raises(UserError, match=message):
         scenario(**keys)
-    assert not cross_check(scenario(squads=1))
+    assert not broken_rules(scenario(squads=1))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import shapely
 from every_model import look
+from making import Waypoint
 
 from fedmule.mobility.models.roads import Roads
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.road_network import RoadNetwork, grid_lines
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.simulator.streams import Streams

@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Acoustic, Ble, Disc, WifiDirect, Zigbee
 
 from fedmule.mobility.models.movement import Movement, Waypoints
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.exchange import Load, run_exchange
 from fedmule.radio.link import delay_at_s, link_over_time
 from fedmule.radio.obstruction import Obstruction
-from fedmule.radio.radios.acoustic import Acoustic
-from fedmule.radio.radios.ble import Ble
-from fedmule.radio.radios.disc import Disc
-from fedmule.radio.radios.wifi_direct import WifiDirect
-from fedmule.radio.radios.zigbee import Zigbee
 
 OPEN = Obstruction()
 HERE = np.array([5e4, 5e4])

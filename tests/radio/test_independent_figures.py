@@ -5,23 +5,14 @@ from math import comb
 
 import numpy as np
 import pytest
+from making import Acoustic, Ble, LogDistance, Lora, Nakagami, ThreeLogDistance, TwoRay, WifiDirect, Zigbee
 from scipy import stats
 
-from fedmule.radio.propagation import (
-    LogDistance,
-    Nakagami,
-    Shadowing,
-    ThreeLogDistance,
-    TwoRay,
-    nakagami,
-    thorp_db_per_km,
-)
-from fedmule.radio.radios.acoustic import Acoustic, noise_db_per_hz
-from fedmule.radio.radios.ble import Ble
-from fedmule.radio.radios.lora import Lora, time_on_air_s
+from fedmule.radio.propagation import Shadowing, nakagami, thorp_db_per_km
+from fedmule.radio.radios.acoustic import noise_db_per_hz
+from fedmule.radio.radios.lora import time_on_air_s
 from fedmule.radio.radios.physical import FADES
-from fedmule.radio.radios.wifi_direct import WifiDirect
-from fedmule.radio.radios.zigbee import Zigbee, packet_error_rate
+from fedmule.radio.radios.zigbee import packet_error_rate
 from fedmule.simulator.streams import Streams
 
 getcontext().prec = 60

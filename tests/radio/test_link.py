@@ -5,17 +5,13 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Disc, Squads, Static, Waypoint, WifiDirect
 
 from fedmule.mobility.models.movement import Movement, Waypoints
-from fedmule.mobility.models.squads import Squads
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.link import link_over_time, linked, rates_bps
 from fedmule.radio.obstruction import Obstruction
-from fedmule.radio.radios.disc import Disc
-from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.simulator.streams import Streams
 
 WALLS = [

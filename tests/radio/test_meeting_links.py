@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import shapely
+from making import Disc, WifiDirect
 from numpy.typing import NDArray
 
 from fedmule.mobility.terrain import Obstacle
@@ -12,8 +13,6 @@ from fedmule.mobility.trajectory import Way, position_at
 from fedmule.radio.link import HAIR_S, Radio, first_linked, link_between, linked, rates_bps
 from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.propagation import Shadowing
-from fedmule.radio.radios.disc import Disc
-from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.simulator.streams import Streams
 
 WALLS = [

@@ -6,17 +6,15 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from making import Disc, Static, Waypoint
 from numpy.typing import NDArray
 
 from fedmule.mobility.models.movement import Draw, Movement
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.obstruction import Obstruction
-from fedmule.radio.radios.disc import Disc
 from fedmule.radio.walks.policy import Here, Policy
 from fedmule.radio.walks.rounds import NearestUnvisited, OldestFirst
 from fedmule.radio.walks.tour import Tour, _improved, _nearest_neighbours, short_tour, tour_length

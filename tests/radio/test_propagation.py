@@ -2,20 +2,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from making import LogDistance, Nakagami, ThreeLogDistance, TwoRay, Waypoint, WifiDirect, Zigbee
 from ns3_figures import ns3_figures
 
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories, position_at
 from fedmule.radio.link import link_over_time, linked, rates_bps
 from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.propagation import (
     Friis,
-    LogDistance,
-    Nakagami,
     Shadowing,
-    ThreeLogDistance,
-    TwoRay,
     UnderWater,
     friis,
     log_distance,
@@ -25,8 +21,6 @@ from fedmule.radio.propagation import (
     three_log_distance,
     two_ray,
 )
-from fedmule.radio.radios.wifi_direct import WifiDirect
-from fedmule.radio.radios.zigbee import Zigbee
 from fedmule.simulator.streams import Streams
 
 TX_DBM = 16.0

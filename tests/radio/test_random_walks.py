@@ -2,16 +2,13 @@ import networkx as nx
 import numpy as np
 import pytest
 import shapely
+from making import Disc, Static, Waypoint, WifiDirect
 
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.obstruction import Obstruction
-from fedmule.radio.radios.disc import Disc
-from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.radio.walks.random import Walk
 from fedmule.simulator.streams import Streams
 

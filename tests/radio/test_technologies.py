@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from making import Acoustic, Ble, Lora, WifiDirect, Zigbee
 from ns3_figures import ns3_figures
 
 from fedmule.radio.link import rates_bps, reach_m
-from fedmule.radio.radios.acoustic import Acoustic, noise_db_per_hz
-from fedmule.radio.radios.ble import Ble, packet_s
-from fedmule.radio.radios.lora import Lora, time_on_air_s
-from fedmule.radio.radios.wifi_direct import WifiDirect
-from fedmule.radio.radios.zigbee import Zigbee, packet_error_rate
+from fedmule.radio.radios.acoustic import noise_db_per_hz
+from fedmule.radio.radios.ble import packet_s
+from fedmule.radio.radios.lora import time_on_air_s
+from fedmule.radio.radios.zigbee import packet_error_rate
 
 KINDS = [WifiDirect, Zigbee, Ble, Lora, Acoustic]
 
