@@ -12,7 +12,7 @@ class UserError(Exception):
 
 
 class StateError(UserError):
-    """The state of a run that cannot be written down, or not put back."""
+    """The state of a run that cannot be saved or restored."""
 
 
 @dataclass(frozen=True)
