@@ -55,7 +55,7 @@ class Journal:
         return (self._distinct[number] for number in tuple(self._order))
 
     def arrays(self) -> JournalArrays:
-        """The whole journal, for a checkpoint."""
+        """The complete journal, for a checkpoint."""
         if not self._distinct:
             return JournalArrays()
         return JournalArrays(

@@ -89,7 +89,7 @@ class Saved:
 
 
 class Checkpoints:
-    """Writes a checkpoint every so many seconds of host time, or less often if that takes long."""
+    """Writes a checkpoint every `every_s` seconds of host time, or less often if writing takes long."""
 
     def __init__(self, simulation: Simulation, log: RunLog, every_s: float) -> None:
         self._simulation = simulation
@@ -145,7 +145,7 @@ class Checkpoint:
         return dict(self._saved.rows)
 
     def resume(self, simulation: Simulation) -> None:
-        """Let a simulation that has not started yet replay the run's past and go on from this checkpoint."""
+        """Let a simulation that has not started yet replay the run's past and continue from this checkpoint."""
         simulation.replay(self._journal, self.visits, self._restore)
 
     def _restore(self, phase: Phase) -> None:

@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedmule.simulator.runs.columns import SUMMARY, TABLES, Column
+from fedmule.simulator.runs.column_kinds import Column
+from fedmule.simulator.runs.columns import SUMMARY, TABLES
 from fedmule.simulator.runs.folder import write_text
 from fedmule.simulator.runs.progress import WHY
 

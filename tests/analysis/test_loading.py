@@ -38,9 +38,9 @@ def test_columns_that_scripts_rely_on(run: Run) -> None:
     assert set(CLIENTS) <= set(run.clients.columns)
     assert list(run.track.columns) == ["sim_time_s", "node", "id", "x_m", "y_m"]
     assert list(run.graph.columns) == ["visit", "sim_time_s", "a", "b"]
-    looked = run.contacts["token_test_acc"].notna()
+    evaluated = run.contacts["token_test_acc"].notna()
     for column in CONTACTS:
-        assert run.contacts.loc[looked, column].notna().all(), column
+        assert run.contacts.loc[evaluated, column].notna().all(), column
 
 
 DOCS = Path(__file__).parents[2] / "docs"
