@@ -1,4 +1,4 @@
-"""Every movement model that moves, small and brisk, for tests that hold of all of them."""
+"""Every mobility model that moves, small and fast, for tests of what they have in common."""
 
 import numpy as np
 from making import Drift, Herd, RandomWalk, Squads, Waypoint
@@ -40,7 +40,7 @@ def make(kind, terrain, seed=1, count=12):
 
 
 def make_if_it_can(kind, terrain, seed, count=6):
-    """The model, or None where the terrain leaves it no road, street or route."""
+    """The model, or None if the terrain leaves it no road, street or route."""
     try:
         return make(kind, terrain, seed, count)
     except MovementError:
@@ -49,7 +49,7 @@ def make_if_it_can(kind, terrain, seed, count=6):
         return None
 
 
-def look(movement, times):
+def sampled(movement, times):
     """Positions [k,n,2] at times [k]."""
     from fedmule.mobility.trajectory import Trajectories
 

@@ -25,7 +25,7 @@ OPEN, WALLED = Obstruction(), Obstruction(WALLS)
 
 
 class Line(Movement):
-    """One client that starts at a position and walks on at a constant velocity."""
+    """One client that walks from a position at a constant velocity."""
 
     still = False
 
@@ -120,8 +120,8 @@ def test_still_clients_have_one_endless_stretch():
         assert first.rate_bps == rate
 
 
-def test_a_client_on_the_spot():
-    """No division by zero where the client stands exactly at the position."""
+def test_a_client_at_the_same_position():
+    """There is no division by zero if the client is exactly at the position."""
     trajectories = Trajectories(Line((5, 5), (0, 0)))
     for stretch in islice(link_over_time(WifiDirect(), WALLED, trajectories, np.array([5.0, 5.0]), 0, 0.0), 3):
         assert stretch.rate_bps == WifiDirect().ladder(0.0).rates_bps[0]
