@@ -1,3 +1,5 @@
+"""Runs loaded as tables: their columns are those that the docs list."""
+
 from __future__ import annotations
 
 import re
@@ -9,8 +11,8 @@ import pytest
 
 from fedmule.analysis import Run, load_run
 from fedmule.analysis.plots import draw_run
+from fedmule.simulator.runs.columns import TABLES
 from fedmule.simulator.runs.run import run_scenario
-from fedmule.simulator.runs.tables import TABLES
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.studies.batch import run_folder
 from fedmule.simulator.studies.plan import Study, index_of, plan
@@ -38,16 +40,16 @@ def test_columns_that_scripts_rely_on(run: Run) -> None:
     assert set(CLIENTS) <= set(run.clients.columns)
     assert list(run.track.columns) == ["sim_time_s", "node", "id", "x_m", "y_m"]
     assert list(run.graph.columns) == ["visit", "sim_time_s", "a", "b"]
-    looked = run.contacts["token_test_acc"].notna()
+    evaluated = run.contacts["token_test_acc"].notna()
     for column in CONTACTS:
-        assert run.contacts.loc[looked, column].notna().all(), column
+        assert run.contacts.loc[evaluated, column].notna().all(), column
 
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def documented(page: str, section: str) -> set[str]:
-    """The names that a section of a page explains: a table's first column, or those of its text outside brackets."""
+    """Names that a section of a page explains: in its table's first column, or in its text outside parentheses."""
     text = (DOCS / page).read_text(encoding="utf-8").split(f"\n## {section}")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
     if not rows:
@@ -57,15 +59,16 @@ def documented(page: str, section: str) -> set[str]:
 
 @pytest.mark.parametrize("table", ["contacts", "clients"])
 def test_the_documented_columns_are_the_tables_columns(run: Run, table: str) -> None:
-    assert documented("columns.md", f"{table}: ") == set(TABLES[table].names)
-    assert list(getattr(run, table).columns) == TABLES[table].names
+    names = [column.name for column in TABLES[table]]
+    assert documented("columns.md", f"{table}: ") == set(names)
+    assert list(getattr(run, table).columns) == names
 
 
 @pytest.mark.parametrize("table", ["track", "graph"])
 def test_documented_columns_of_small_tables(run: Run, table: str) -> None:
     text = (DOCS / "columns.md").read_text(encoding="utf-8").split(f"\n## {table}: ")[1].split("\n\n")[1]
     names = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", text.split(":")[0]))
-    assert names == TABLES[table].names == list(getattr(run, table).columns)
+    assert names == [column.name for column in TABLES[table]] == list(getattr(run, table).columns)
 
 
 def test_documented_keys_of_the_summary(run: Run) -> None:
@@ -92,12 +95,12 @@ def test_graph_at_a_visit(run: Run) -> None:
     assert run.graph_at(1).number_of_edges() == 0
 
 
-def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="not a run folder"):
         load_run(tmp_path)
 
 
-def test_a_picture(run: Run, tmp_path: Path) -> None:
+def test_the_overview_of_a_run(run: Run, tmp_path: Path) -> None:
     figure = draw_run(run)
     figure.savefig(tmp_path / "run.png")
     assert (tmp_path / "run.png").stat().st_size > 10_000
