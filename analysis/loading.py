@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fedmule.simulator.runs.columns import TABLES
 from fedmule.simulator.runs.tables import read_table
 
 if TYPE_CHECKING:
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
 class Run:
     """One run: its tables, its scenario, and how it ended.
 
-    contacts: a row per visit. clients: a row per client per evaluation. track: waypoints of vehicle and clients,
-    linear in between. graph: the contact graph at snapshots, edges and (i, i) for those alone. meetings: a row per
-    meeting of two vehicles. docs/columns.md explains every column.
+    contacts: a row per visit. clients: a row per client per evaluation. track: waypoints of vehicles and clients,
+    linear in between. graph: the contact graph at snapshots, edges and (i, i) for clients without any. meetings: a row
+    per meeting of two vehicles. docs/columns.md explains every column.
     """
 
     folder: Path
     scenario: dict[str, Any]
     manifest: dict[str, Any]
-    summary: dict[str, Any]  # empty for a run that did not come to its end
+    summary: dict[str, Any]  # empty for a run that has not ended
     contacts: pd.DataFrame
     clients: pd.DataFrame
     track: pd.DataFrame
@@ -37,6 +38,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
+        """Whether it came to its end: not under way, interrupted or killed."""
         return bool(self.manifest["finished"])
 
     def graph_at(self, visit: int) -> nx.Graph[int]:
@@ -52,7 +54,7 @@ class Run:
 
 
 def load_run(folder: str | Path) -> Run:
-    """The run in a folder, finished, under way or killed half-way."""
+    """Load the run in a folder: finished, under way or killed."""
     folder = Path(folder)
     if not (folder / "manifest.json").is_file():
         raise FileNotFoundError(f"{folder} is not a run folder: it has no manifest.json")
@@ -62,7 +64,5 @@ def load_run(folder: str | Path) -> Run:
         scenario=tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8")),
         manifest=json.loads((folder / "manifest.json").read_text(encoding="utf-8")),
         summary=json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {},
-        **{
-            name: read_table(folder, name).to_pandas() for name in ("contacts", "clients", "track", "graph", "meetings")
-        },
+        **{name: read_table(folder, name).to_pandas() for name in TABLES},
     )

@@ -1,4 +1,4 @@
-"""How soon, at what cost, how well: measures of runs over simulated time, host time, visits, bytes or gradients."""
+"""Measures of runs against simulated time, host time, visits, bytes or gradients: how soon, at what cost, how well."""
 
 from __future__ import annotations
 
@@ -10,22 +10,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fedmule.simulator.runs.columns import CONTACTS
+
 FloatArray = NDArray[np.float64]
 
 PERSONAL = "personal_test_acc_mean"
-SENT = ("bytes_down", "bytes_up", "bytes_between")  # all that was on the air; older runs have not the last
-# What a run can be measured against, and how to say it.
-AXES = {
-    "sim_time_s": "simulated time (s)",
-    "host_time_s": "host time (s)",
-    "visits": "visits",
-    "bytes": "bytes on the air",
-    "gradient_steps": "gradient steps",
-}
+SENT = tuple(name for name, column in CONTACTS.items() if column.unit == "bytes")  # older runs do not have them all
+AXES = ("sim_time_s", "host_time_s", "visits", "bytes", "gradient_steps")  # what a run can be measured against
 
 
 def on_the_air(table: pd.DataFrame) -> pd.Series[Any]:
-    """All bytes of each row of contacts, or of a study's index: with clients and between vehicles."""
+    """All bytes of each row of contacts, or of a study's index: to and from clients and between vehicles."""
     return table[[name for name in SENT if name in table]].astype(float).sum(axis=1, min_count=1)
 
 
@@ -37,13 +32,12 @@ def spent(contacts: pd.DataFrame, against: str) -> FloatArray:
         return contacts["visit"].to_numpy(np.float64)
     if against == "bytes":
         return on_the_air(contacts).cumsum().to_numpy(np.float64)
-    if against == "gradient_steps":
-        return contacts["gradient_steps"].cumsum().to_numpy(np.float64)
-    return contacts[against].to_numpy(np.float64)
+    adds_up = CONTACTS[against].summary == "total"
+    return (contacts[against].cumsum() if adds_up else contacts[against]).to_numpy(np.float64)
 
 
 def to_accuracy(contacts: pd.DataFrame, target: float, against: str = "sim_time_s", metric: str = PERSONAL) -> float:
-    """What a run had spent when its accuracy first was at least `target` (0 to 1); nan if it never was."""
+    """What a run had spent when its accuracy was first at least `target` (0 to 1); nan if it never was."""
     reached = np.flatnonzero(contacts[metric].to_numpy(np.float64) >= target)
     return float(spent(contacts, against)[reached[0]]) if len(reached) else math.nan
 
@@ -85,7 +79,7 @@ def band(
 ) -> pd.DataFrame:
     """Mean accuracy over runs (seeds) with its 95 % interval by Student's t: columns `against`, mean, low, high.
 
-    The last amount is the largest that all runs came to, so that the mean is one of the same runs everywhere.
+    The last amount is the largest that all runs reached, so that the mean is over the same runs everywhere.
     """
     from scipy.special import stdtrit
 

@@ -70,8 +70,8 @@ class Journal:
     @classmethod
     def from_arrays(cls, arrays: JournalArrays) -> Journal:
         """The journal that `arrays` was made of."""
-        ends = np.cumsum(arrays.clients)[:-1]
-        parts = [np.split(part, ends) for part in (arrays.bytes_down, arrays.bytes_up, arrays.flops)]
+        ends = np.cumsum(arrays.clients)
+        parts = [np.split(part, ends)[:-1] for part in (arrays.bytes_down, arrays.bytes_up, arrays.flops)]
         distinct = [
             Exchange(down, up, flops, bool(broadcast), bool(charged))
             for down, up, flops, (broadcast, charged) in zip(*parts, arrays.flags, strict=True)

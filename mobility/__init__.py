@@ -1,1 +1,1 @@
-"""Terrain, trajectories, movement models and routing. Knows no radio and no learning."""
+"""Terrain, routing, mobility models, trajectories and traces. Knows neither radio nor learning."""

@@ -1,4 +1,4 @@
-"""The way the vehicle takes: across the open ground, or by road as far as roads lead."""
+"""Routes of the vehicle: across open ground, or by road as far as roads go."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fedmule.mobility.terrain import Terrain
 
 
 class Driving:
-    """Routes of a vehicle; with roads it drives off them only at the ends, at `off_road_factor` of its speed.
+    """Routes of a vehicle. Where there are roads it leaves them only at the ends, at `off_road_factor` of its speed.
 
-    It takes the roads from the position on them nearest to it to the position nearest to its aim, unless going straight
-    there means no more driving off the road than that.
+    It enters the roads at their position nearest to it and leaves them at their position nearest to its goal, unless
+    the direct route means no more off-road driving than that.
     """
 
     def __init__(
@@ -25,13 +25,13 @@ class Driving:
         self._off_road_mps = speed_mps if roads is None else speed_mps * off_road_factor
 
     def way(self, start: FloatArray, aim: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Seconds since departure [k] and positions [k,2] from an open position to the aim, or as near as one comes."""
+        """Seconds since departure [k] and positions [k,2] from an open position to the aim, or as near as possible."""
         if self._roads is None:
             return self._terrain.timed_route(self._terrain.route(start, aim), self._off_road_mps)
         goal = self._terrain.within_reach(start, aim)
         on, by_road, off = self._by_road(self._roads, start, goal)
         off_road_m = _length(on) + _length(off)
-        if np.hypot(*(goal - start)) <= off_road_m:  # else no way straight there can be short enough
+        if np.hypot(*(goal - start)) <= off_road_m:  # otherwise no direct route can be short enough
             direct = self._terrain.route(start, goal)
             if _length(direct) <= off_road_m:
                 return self._terrain.timed_route(direct, self._off_road_mps)
@@ -40,7 +40,7 @@ class Driving:
     def _by_road(
         self, roads: RoadNetwork, start: FloatArray, goal: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """To the road, on it and from it, on the part of the network that lies nearest to both ends together."""
+        """Routes to, on and from the road, on the part of the network with the smallest total distance to both ends."""
         part = int(np.argmin(roads.gaps(start) + roads.gaps(goal)))
         enter, leave = (roads.access(self._terrain, position, part) for position in (start, goal))
         by_road = roads.routes(enter[None], leave[None], part)[0]

@@ -1,32 +1,35 @@
-"""Where clients are, and where they are believed to be from their satellite reports."""
+"""True positions of the clients, and the positions they reported by satellite."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedmule.mobility.models.movement import BoolArray, Draw, FloatArray, IntArray, somewhere
 from fedmule.mobility.trajectory import Trajectories
 
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
+
 
 class Index:
-    """Finds the points near a position; a tree where points stay for many questions, a plain scan where they move."""
+    """Points near a position, found by a tree if the points stay for many queries and by a scan if they move."""
 
     def __init__(self, xy: FloatArray, still: bool) -> None:
         self.xy = xy
-        self._tree: Any = None
+        self._tree: cKDTree | None = None
         if still:
-            from scipy.spatial import cKDTree  # here, so that reading a scenario does not load scipy
+            from scipy.spatial import cKDTree  # imported late, so that reading a scenario does not load scipy
 
             self._tree = cKDTree(xy)
 
     def within(self, position: FloatArray, radius_m: float) -> IntArray:
-        """The points within a radius of a position, in ascending order."""
+        """Points within a radius of a position, in ascending order."""
         if self._tree is None:
             gap = self.xy - position
             return np.flatnonzero(gap[:, 0] ** 2 + gap[:, 1] ** 2 <= radius_m**2)
-        # The tree's own rounding must not decide a touch: ask for a little more, then measure.
+        # The tree's rounding must not decide a point on the circle: ask for a little more, then measure.
         near = np.sort(np.array(self._tree.query_ball_point(position, radius_m * (1 + 1e-9)), dtype=np.int64))
         gap = self.xy[near] - position
         return near[gap[:, 0] ** 2 + gap[:, 1] ** 2 <= radius_m**2]
@@ -35,7 +38,7 @@ class Index:
 class Positions:
     """True positions now, and the positions last reported: every `report_period_s`, with a Gaussian error.
 
-    `report_error_m` is the standard deviation along each axis. Time never goes back in `advance`.
+    `report_error_m` is the standard deviation along each axis. Times given to `advance` must not decrease.
     """
 
     def __init__(self, trajectories: Trajectories, draw: Draw, report_period_s: float, report_error_m: float) -> None:
@@ -51,11 +54,11 @@ class Positions:
 
     @property
     def next_report_s(self) -> float:
-        """When the next reports come in."""
+        """Time of the next reports."""
         return (self._report + 1) * self._period_s
 
     def advance(self, t: float) -> None:
-        """Move on to time t, taking the last report due by then."""
+        """Advance to time t, with the last report due by then."""
         report = int(t // self._period_s)
         report += (report + 1) * self._period_s <= t  # the division may round down
         if report > self._report:
@@ -64,23 +67,24 @@ class Positions:
         self._true = self._look_up(t)
 
     def after_visit(self, visit: int, t: float) -> None:
-        """Let the mobility model redraw everyone's position; the new positions are reported at once."""
+        """Let the mobility model redraw all positions after a visit; the new ones are reported at once."""
         if self.trajectories.after_visit(visit, t):
             self._true = self._reported = Index(self.trajectories.positions(t), True)
 
     def there(self, t: float) -> BoolArray | None:
-        """Who [n] is there at all at time t; None: everyone."""
+        """Which clients [n] are present at time t; None if all are."""
         return self.trajectories.movement.there(t)
 
     def true(self, clients: IntArray) -> FloatArray:
+        """True positions [m,2] of some clients."""
         return self._true.xy[clients]
 
     def within(self, position: FloatArray, radius_m: float) -> IntArray:
-        """Clients truly within a radius of a position."""
+        """Clients whose true positions lie within a radius of a position."""
         return self._true.within(position, radius_m)
 
     def known(self, clients: IntArray) -> FloatArray:
-        """Reported positions [m,2] of some clients; whoever has only just come reports at once."""
+        """Reported positions [m,2] of some clients; a client that has just arrived reports at once."""
         reported = self._reported.xy[clients]
         reported = np.where(somewhere(reported)[:, None], reported, self._true.xy[clients])
         return reported + self._errors(clients)

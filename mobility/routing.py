@@ -1,4 +1,4 @@
-"""The shortest way round what stops movement: A* over the corners that see each other."""
+"""Shortest routes round walls: A* over the visibility graph of their corners."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ BoolArray = NDArray[np.bool_]
 
 
 class Router:
-    """Finds shortest ways for a point that keeps `clearance_m` from the walls.
+    """Shortest routes for a point that keeps `clearance_m` from the walls.
 
-    The corners of the way lie `clearance_m` off the walls and no leg comes closer than half of it, so ways are
-    longer than the ideal ones by some centimetres and rounding never leads into a wall.
+    The corners of a route lie `clearance_m` off the walls and no leg comes closer than half of that, so routes are
+    some centimetres longer than the ideal ones and rounding never leads into a wall.
     """
 
     def __init__(self, walls: BaseGeometry, ground: shapely.Polygon, clearance_m: float) -> None:
         inflated = walls.buffer(clearance_m, join_style="mitre")
-        # Inflated and shrunk back half-way: gaps that the inflation closes stay closed.
+        # Inflated and shrunk back halfway: gaps that the inflation closes stay closed.
         self._core = inflated.buffer(-clearance_m / 2, join_style="mitre")
         shapely.prepare(self._core)
         corners = _convex_corners(inflated)
@@ -33,14 +33,14 @@ class Router:
         self._seen: dict[int, tuple[IntArray, FloatArray]] = {}
 
     def clear(self, start: FloatArray, end: FloatArray) -> BoolArray:
-        """Whether each straight way from start [m,2] to end [m,2] keeps off the walls."""
+        """Whether each straight line from start [m,2] to end [m,2] keeps off the walls."""
         if self._core.is_empty:
             return np.ones(len(start), dtype=bool)
-        ways = shapely.linestrings(np.stack([start, end], axis=1))
-        return ~np.asarray(shapely.intersects(self._core, ways))
+        lines = shapely.linestrings(np.stack([start, end], axis=1))
+        return ~np.asarray(shapely.intersects(self._core, lines))
 
     def route(self, start: FloatArray, goal: FloatArray) -> FloatArray:
-        """The shortest way [k,2] between two positions of the same open area."""
+        """Shortest route [k,2] between two positions in the same open area."""
         if self.clear(start[None], goal[None])[0]:
             return np.stack([start, goal])
         count = len(self.corners)
@@ -70,7 +70,7 @@ class Router:
                 best[v] = length
                 came_from[v] = node
                 heapq.heappush(queue, (length + to_goal[v], int(v)))
-        raise ValueError(f"no way from {start} to {goal}")
+        raise ValueError(f"no route from {start} to {goal}")
 
     def _visible(self, position: FloatArray) -> tuple[IntArray, FloatArray]:
         seen = np.flatnonzero(self.clear(np.broadcast_to(position, self.corners.shape), self.corners))
@@ -91,7 +91,7 @@ class Router:
 
 
 def _convex_corners(geometry: BaseGeometry) -> FloatArray:
-    """The corners [k,2] of polygons at which a shortest way can bend: those that point outwards."""
+    """Corners [k,2] of polygons at which a shortest route can bend: the convex ones."""
     found = [np.empty((0, 2))]
     for polygon in shapely.get_parts(shapely.orient_polygons(geometry)):
         if not isinstance(polygon, shapely.Polygon):

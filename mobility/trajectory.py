@@ -1,4 +1,4 @@
-"""Where every client is at any time: piecewise-linear trajectories, extended when somebody asks."""
+"""Positions of all clients at any time: piecewise-linear trajectories, extended on demand."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fedmule.mobility.models.movement import FloatArray, IntArray, Movement, Way
 
 
 class Trajectories:
-    """The leg each client is on, and the waypoints known beyond it; all clients are looked up at once.
+    """The current leg of each client, and the waypoints known beyond it; all clients are looked up at once.
 
-    Time never goes back in `positions`.
+    Times given to `positions` must not decrease.
     """
 
     def __init__(self, movement: Movement) -> None:
@@ -34,36 +34,37 @@ class Trajectories:
         self._last = np.zeros(n, dtype=np.int64)
 
     def record(self, log: Callable[[Waypoints], None]) -> None:
-        """From time 0 on give `log` every waypoint as it is passed: a complete trace of the movement.
+        """Pass every waypoint to `log` as it is reached, from time 0 on: a complete trace of the movement.
 
-        A waypoint without a position (nan) says that its client is not there from then on until its next position.
+        A waypoint without a position (nan) marks its client as absent until its next waypoint.
         """
 
-        def told(waypoints: Waypoints) -> None:
+        def log_with_absences(waypoints: Waypoints) -> None:
             xy = np.where(somewhere(waypoints.xy)[:, None], waypoints.xy, np.nan)
             log(Waypoints(waypoints.client, waypoints.t, xy))
 
-        self._log = told
-        told(Waypoints(np.arange(len(self)), np.zeros(len(self)), self._from))
+        self._log = log_with_absences
+        log_with_absences(Waypoints(np.arange(len(self)), np.zeros(len(self)), self._from))
 
     def __len__(self) -> int:
         return len(self._from)
 
     @property
     def still(self) -> bool:
+        """Whether clients stay where they are between visits."""
         return self.movement.still
 
     def positions(self, t: float) -> FloatArray:
-        """Positions [n,2] at time t, which must not lie before an earlier call's."""
+        """Positions [n,2] at time t, which must not be earlier than in the last call."""
         if self.still:
             return self._from
         self._advance(t)
         span = self._arrive - self._leave
-        share = np.clip((t - self._leave) / np.where(span > 0, span, 1.0), 0.0, 1.0)
-        return self._from + share[:, None] * (self._to - self._from)
+        fraction = np.clip((t - self._leave) / np.where(span > 0, span, 1.0), 0.0, 1.0)
+        return np.asarray(self._from + fraction[:, None] * (self._to - self._from))
 
     def path(self, client: int, until: float) -> tuple[FloatArray, FloatArray]:
-        """Times [k] and positions [k,2] of a client's waypoints from its present leg to beyond `until`."""
+        """Times [k] and positions [k,2] of a client's waypoints from its current leg to beyond `until`."""
         if self.still:
             return np.array([0.0, np.inf]), self._from[[client, client]]
         while self._end_of(client) <= until:
@@ -74,7 +75,7 @@ class Trajectories:
         return times, positions
 
     def after_visit(self, visit: int, t: float) -> bool:
-        """Let the mobility model redraw everyone's position after a visit; returns whether it did."""
+        """Let the mobility model redraw all positions after a visit; return whether it did."""
         positions = self.movement.after_visit(visit)
         if positions is None:
             return False
@@ -85,7 +86,7 @@ class Trajectories:
         return True
 
     def finish(self, t: float) -> None:
-        """Record where everyone is at the end."""
+        """Log all positions at the end."""
         self._log(Waypoints(np.arange(len(self)), np.full(len(self), t), self.positions(t)))
 
     def _end_of(self, client: int) -> float:
@@ -93,7 +94,7 @@ class Trajectories:
         return float(self._queue_t[client, last - 1] if last > self._first[client] else self._arrive[client])
 
     def _advance(self, t: float) -> None:
-        """Put every client on the leg that holds time t."""
+        """Move every client to the leg that contains time t."""
         late = np.flatnonzero(self._arrive < t)
         while late.size:
             empty = late[self._first[late] == self._last[late]]
@@ -108,7 +109,7 @@ class Trajectories:
             late = late[self._arrive[late] < t]
 
     def _extend(self, clients: IntArray) -> None:
-        """Ask the movement model for what follows the last waypoints known, and queue it."""
+        """Ask the mobility model for the waypoints that follow the last known ones, and queue them."""
         has_queue = self._last[clients] > self._first[clients]
         newest = np.maximum(self._last[clients] - 1, 0)
         t = np.where(has_queue, self._queue_t[clients, newest], self._arrive[clients])
@@ -120,14 +121,14 @@ class Trajectories:
         client, start, count = np.unique(new.client[order], return_index=True, return_counts=True)
         self._move_to_front(client)
         self._make_room(int((self._last[client] + count).max()))
-        nth = np.arange(len(order)) - np.repeat(start, count)  # which of its client's new waypoints
+        nth = np.arange(len(order)) - np.repeat(start, count)  # index among the new waypoints of the same client
         row, slot = np.repeat(client, count), np.repeat(self._last[client], count) + nth
         self._queue_t[row, slot] = new.t[order]
         self._queue_xy[row, slot] = new.xy[order]
         self._last[client] += count
 
     def _move_to_front(self, client: IntArray) -> None:
-        """Let these queues begin at their first slot again, so that they do not grow for ever."""
+        """Shift these queues back to their first slot, so that they do not grow forever."""
         moved = client[self._first[client] > 0]
         slots = self._queue_t.shape[1]
         order = np.minimum(self._first[moved, None] + np.arange(slots), slots - 1)
@@ -149,29 +150,29 @@ Times = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Way:
-    """A way through waypoints: linear in between, at the first one before it begins and at the last one after it."""
+    """A path through waypoints: linear in between, held at the first one before and at the last one after."""
 
     times: FloatArray  # [k] s
     positions: FloatArray  # [k,2] m
 
     def at(self, t: float) -> FloatArray:
-        """The position [2] at time t."""
-        return position_at(self.times, self.positions, np.array([t]))[0]
+        """Position [2] at time t."""
+        return np.asarray(position_at(self.times, self.positions, np.array([t]))[0])
 
     def until(self, t: float) -> Way:
-        """The part of it up to time t."""
+        """The part up to time t."""
         passed = self.times < t
         return Way(np.append(self.times[passed], t), np.concatenate([self.positions[passed], self.at(t)[None]]))
 
     def end(self) -> Way:
-        """Standing where it ends."""
+        """The last waypoint alone: standing still there."""
         return Way(self.times[-1:], self.positions[-1:])
 
 
 def first_within(
     t_a: Times, a: FloatArray, t_b: Times, b: FloatArray, distance_m: float, start: float, end: float
 ) -> float | None:
-    """The first time in [start, end] at which two piecewise-linear paths are within a distance; None if never.
+    """First time in [start, end] at which two piecewise-linear paths are within a distance; None if never.
 
     Paths are waypoint times [k] and positions [k,2]; each holds its last position. Exact: roots of a quadratic.
     """
@@ -185,14 +186,14 @@ def first_within(
         if i + 1 == len(cuts):
             break
         change = ends[i + 1] - gaps[i]
-        enter, _ = within_shares(gaps[i], change, distance_m)
+        enter, _ = within_fractions(gaps[i], change, distance_m)
         if 0.0 <= enter <= 1.0:
             return float(cuts[i] + enter * (cuts[i + 1] - cuts[i]))
     return None
 
 
-def within_shares(gap: FloatArray, change: FloatArray, distance_m: float) -> tuple[float, float]:
-    """The shares s between which |gap + s·change| ≤ distance; (nan, nan) if nowhere."""
+def within_fractions(gap: FloatArray, change: FloatArray, distance_m: float) -> tuple[float, float]:
+    """Fractions s between which |gap + s·change| ≤ distance; (nan, nan) if nowhere."""
     quadratic, half_linear = change @ change, gap @ change
     root = half_linear**2 - quadratic * (gap @ gap - distance_m**2)
     if quadratic == 0 or root < 0:
@@ -202,10 +203,14 @@ def within_shares(gap: FloatArray, change: FloatArray, distance_m: float) -> tup
 
 
 def position_at(times: Times, positions: FloatArray, t: Times, side: Literal["left", "right"] = "right") -> FloatArray:
-    """Positions [m,2] of a path at times [m]; where two waypoints share a time, the later one, or "left" the earlier."""
+    """Positions [m,2] of a path at times [m].
+
+    Where two waypoints share a time (a jump), the later one counts, or the earlier one for side "left".
+    """
     leg = np.clip(np.searchsorted(times, t, side=side) - 1, 0, len(times) - 1)
     following = np.minimum(leg + 1, len(times) - 1)
-    ends = np.where(np.isfinite(times[following]), times[following], times[leg])  # a leg without end stands still
+    ends = np.where(np.isfinite(times[following]), times[following], times[leg])  # an endless leg stands still
     span = ends - times[leg]
-    share = np.where(span > 0, (t - times[leg]) / np.where(span > 0, span, 1.0), 0.0)
-    return positions[leg] + np.clip(share, 0.0, 1.0)[:, None] * (positions[following] - positions[leg])
+    fraction = np.where(span > 0, (t - times[leg]) / np.where(span > 0, span, 1.0), 0.0)
+    steps = np.clip(fraction, 0.0, 1.0)[:, None] * (positions[following] - positions[leg])
+    return np.asarray(positions[leg] + steps)

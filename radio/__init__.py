@@ -1,1 +1,1 @@
-"""Radios, links, exchanges, the contact graph and the walk over it. Knows no learning."""
+"""Radios, links, exchanges, the contact graph and walks over it. Knows nothing of learning."""

@@ -1,13 +1,19 @@
-"""The link budget of a radio over distance, as a table."""
+"""The link budget of a radio: its figures over distance, and as a table."""
 
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedmule.radio.link import Budget, Radio
+if TYPE_CHECKING:
+    from fedmule.radio.link import Radio
+
+FloatArray = NDArray[np.float64]
 
 COLUMNS = (
     "distance_m", "path_loss_db", "received_dbm", "snr_db", "mode", "rate_bps", "per", "transmissions", "goodput_bps",
@@ -15,14 +21,28 @@ COLUMNS = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Budget:
+    """Figures of a link at each of m distances; nan where a radio has no such figure."""
+
+    distance_m: FloatArray
+    path_loss_db: FloatArray  # obstruction included
+    received_dbm: FloatArray
+    snr_db: FloatArray
+    mode: tuple[str, ...]  # modulation and coding used; "" where there is no link
+    rate_bps: FloatArray  # on the air
+    per: FloatArray  # packet error rate; 1 where there is no link
+    goodput_bps: FloatArray  # useful bits per second, net of overheads, retransmissions and waiting
+
+
 def usual_distances(radio: Radio) -> list[float]:
-    """1, 2, 5, 10, … metres, and where the link ends."""
-    round_ones = [float(f"{digit}e{power}") for power in range(9) for digit in (1, 2, 5)]
-    return [*[d for d in round_ones if d < radio.range_m], radio.range_m]
+    """Distances 1, 2, 5, 10, … m up to the range, and the range itself."""
+    round_distances = [float(f"{digit}e{power}") for power in range(9) for digit in (1, 2, 5)]
+    return [*[d for d in round_distances if d < radio.range_m], radio.range_m]
 
 
 def rows(budget: Budget) -> list[list[object]]:
-    """A row per distance, in the order of COLUMNS; empty where a radio has no such figure or there is no link."""
+    """One row per distance, in the order of COLUMNS; empty where a radio has no such figure or there is no link."""
     table: list[list[object]] = []
     with np.errstate(divide="ignore"):
         transmissions, seconds = 1 / (1 - budget.per), 8e6 / budget.goodput_bps
@@ -36,7 +56,7 @@ def rows(budget: Budget) -> list[list[object]]:
 
 
 def as_lines(radio: Radio, budget: Budget) -> list[list[str]]:
-    """The table for reading, with a heading."""
+    """The table as formatted text, with a header."""
     units = ["distance, m", "path loss, dB", f"received, {radio.level}", "SNR, dB", "mode", "rate, kb/s", "PER"]
     lines = [[*units, "sent per packet", "goodput, kb/s", "s for 1 MB"]]
     shown = ["{:.7g}", "{:.2f}", "{:.2f}", "{:.2f}", "{}", "{:.6g}", "{:.4g}", "{:.4g}", "{:.6g}", "{:.6g}"]
@@ -48,6 +68,7 @@ def as_lines(radio: Radio, budget: Budget) -> list[list[str]]:
 
 
 def write_csv(path: Path, budget: Budget) -> None:
+    """Write the table, with COLUMNS as its header."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)

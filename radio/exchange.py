@@ -1,4 +1,4 @@
-"""How long an exchange takes and who gets through: the channel shared, links that change and break."""
+"""Duration and outcome of an exchange, on a shared channel with links that change and break."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-# What a client goes through, in this order; DOWN and UP are counted in bits, the others in seconds. The last byte is on
-# its way to the client in LAND and to the vehicle in ARRIVE.
+# Steps of a client, in this order; DOWN and UP are measured in bits, the others in seconds. The last byte is in flight
+# to the client in LAND, and to the vehicle in ARRIVE.
 SETUP, DOWN, LAND, COMPUTE, UP, ARRIVE, DONE = range(7)
 
-# delay(t): how long after it was sent at time t a byte to or from a client can be used, s.
+# delay(t): seconds from sending a byte to or from a client at time t until it is usable.
 Delay = Callable[[float], float]
 
 
 @dataclass(frozen=True)
 class Load:
-    """What an exchange asks of each of m clients and of the air."""
+    """Cost of an exchange for each of m clients: bytes and computing time."""
 
     bytes_down: IntArray  # [m] to each client
-    compute_s: FloatArray  # [m] seconds each client computes between receiving and sending
+    compute_s: FloatArray  # [m] computing time of each client between receiving and sending
     bytes_up: IntArray  # [m] from each client
-    broadcast: bool = True  # the bytes down are the same for all who get any, and are sent once
+    broadcast: bool = True  # the bytes down are the same for all recipients, and are sent once
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an exchange; everything sent is charged, whether or not it got through."""
+    """Outcome of an exchange; everything sent is charged, whether it was delivered or not."""
 
     end_s: float
     delivered: BoolArray  # [m]
@@ -42,12 +42,12 @@ class Outcome:
     bytes_up: IntArray  # [m] sent by each client
     air_bytes_down: int  # sent by the vehicle; a broadcast counts once
     air_bytes_up: int
-    airtime_s: float  # seconds in which the channel was busy
-    compute_s: float  # the longest computation that began
+    airtime_s: float  # time during which the channel was busy
+    compute_s: float  # the longest computation that was started
 
 
 def ideal_exchange(load: Load, start_s: float) -> Outcome:
-    """As if everyone had a perfect link of their own: all is delivered, and only computing takes time."""
+    """Outcome if every client had a perfect link to itself: all is delivered, and only computing takes time."""
     longest = float(load.compute_s.max(initial=0.0))
     return Outcome(
         end_s=start_s + longest,
@@ -69,22 +69,22 @@ def run_exchange(
     delays: Sequence[Delay],
     duty_cycle: float = 1.0,
 ) -> Outcome:
-    """Play an exchange to its end, from one moment at which anything changes to the next.
+    """Simulate an exchange to its end, from one moment at which anything changes to the next.
 
-    Transfers under way at the same time get equal shares of the channel's time, and no sender more than its duty
-    cycle; a broadcast is one transfer at the rate of its slowest listener. A client whose link breaks before its
-    last byte arrived is lost at once.
+    Simultaneous transfers get equal shares of the channel's time, and no sender gets more than its duty cycle; a
+    broadcast is one transfer at the rate of its slowest listener. A client whose link breaks before its last byte has
+    arrived is lost at once.
     """
     m = len(links)
     everyone = np.arange(m)
-    left = np.zeros((m, DONE + 1))  # what remains of each step
+    left = np.zeros((m, DONE + 1))  # remainder of each step
     left[:, SETUP] = setup_s
     left[:, DOWN] = 8.0 * load.bytes_down
     left[:, COMPUTE] = load.compute_s
     left[:, UP] = 8.0 * load.bytes_up
     asked = left.copy()
     step = np.zeros(m, dtype=np.int64)
-    rate, until = np.zeros(m), np.zeros(m)  # of the link's present stretch
+    rate, until = np.zeros(m), np.zeros(m)  # of the link's current stretch
     now, airtime_s = start_s, 0.0
     for i in everyone:
         rate[i], until[i] = _stretch_after(links[i], now)
@@ -104,10 +104,10 @@ def run_exchange(
         down, up = busy & (step == DOWN), busy & (step == UP)
         one_for_all = load.broadcast and bool(down.any())
         ups, downs = int(up.sum()), 1 if one_for_all else int(down.sum())
-        # Shares of the channel's time: the vehicle's downs are all its own to send; what it leaves the clients take.
+        # Shares of the channel's time: all transfers down have the same sender, the vehicle; clients share the rest.
         down_share = min(1 / max(ups + downs, 1), duty_cycle / max(downs, 1))
         up_share = min((1 - downs * down_share) / max(ups, 1), duty_cycle)
-        speed = np.ones(m)  # how fast the present step shrinks; seconds pass one per second
+        speed = np.ones(m)  # progress of the current step per second; 1 for steps measured in seconds
         speed[up] = rate[up] * up_share
         speed[down] = (rate[down].min() if one_for_all else rate[down]) * down_share
         finish = now + left[everyone, step] / speed
@@ -131,7 +131,7 @@ def run_exchange(
 
 
 def _stretch_after(link: Iterator[Stretch], now: float) -> tuple[float, float]:
-    """Rate and end of the first stretch that ends after now."""
+    """Rate and end of the first stretch that ends after `now`."""
     stretch = next(link)
     while stretch.end_s <= now:
         stretch = next(link)

@@ -1,4 +1,4 @@
-"""The contact graph: which clients would hear the vehicle if it stood at another, as far as it knows."""
+"""The contact graph: which clients would hear the vehicle at another client, as far as the reports tell."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.mobility.positions import Positions
-from fedmule.mobility.terrain import Terrain
 from fedmule.radio.link import Radio, linked
+from fedmule.radio.obstruction import Obstruction
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -15,18 +15,18 @@ BoolArray = NDArray[np.bool_]
 
 
 class ContactGraph:
-    """Edges join clients whose reported positions can hear each other; worked out only where asked."""
+    """Edges join clients whose reported positions are in radio range of each other; computed only on demand."""
 
-    def __init__(self, positions: Positions, radio: Radio, terrain: Terrain, members: BoolArray) -> None:
+    def __init__(self, positions: Positions, radio: Radio, obstruction: Obstruction, members: BoolArray) -> None:
         self._positions = positions
         self._radio = radio
-        self._terrain = terrain
+        self._obstruction = obstruction
         self.admit(members)
-        self._range_m = radio.farthest_m * (1 + 1e-9)  # who is near enough to ask; the link itself decides
+        self._range_m = radio.farthest_m * (1 + 1e-9)  # preselects candidates; the link itself decides
         self.still = positions.trajectories.still
 
     def admit(self, members: BoolArray) -> None:
-        """From now on these [n] belong to the graph: those the vehicle can drive to."""
+        """Set who [n] belongs to the graph from now on: the clients that the vehicle can drive to."""
         self.members = members
         self.reachable = np.flatnonzero(members)
 
@@ -35,31 +35,31 @@ class ContactGraph:
         return self._positions.known(clients)
 
     def neighbours(self, client: int) -> IntArray:
-        """The client's neighbours, without itself, in ascending order."""
+        """Neighbours of a client, without itself, in ascending order."""
         here = self._positions.known(np.array([client]))[0]
         near = self._positions.known_within(here, self._range_m)
         near = near[self.members[near] & (near != client)]
-        return near[linked(self._radio, self._terrain, here, self._positions.known(near))]
+        return np.asarray(near[linked(self._radio, self._obstruction, here, self._positions.known(near))])
 
     def degrees(self, clients: IntArray) -> IntArray:
-        """How many neighbours each of these clients has."""
+        """Number of neighbours of each of these clients."""
         return np.array([len(self.neighbours(int(c))) for c in clients], dtype=np.int64)
 
     def edges(self) -> IntArray:
-        """All edges [m,2], each once, lower client first."""
+        """All edges [m,2], each once, with the lower client first."""
         from scipy.spatial import cKDTree
 
         known = self._positions.known(self.reachable)
         pairs = cKDTree(known).query_pairs(self._range_m, output_type="ndarray").astype(np.int64)
         heard = np.zeros(len(pairs), dtype=bool)
-        for start in range(0, len(pairs), 100_000):  # rays in portions, so that memory stays small
-            part = pairs[start : start + 100_000]
-            heard[start : start + len(part)] = linked(self._radio, self._terrain, known[part[:, 0]], known[part[:, 1]])
+        for start in range(0, len(pairs), 100_000):  # in batches, so that memory stays small
+            a, b = known[pairs[start : start + 100_000]].swapaxes(0, 1)
+            heard[start : start + len(a)] = linked(self._radio, self._obstruction, a, b)
         found = self.reachable[pairs[heard]]
         return found[np.lexsort((found[:, 1], found[:, 0]))]
 
     def logged(self) -> IntArray:
-        """All edges as in `edges`, then (i, i) for every member without neighbours: who is there can be told."""
+        """All `edges`, then (i, i) for every member without neighbours, so that the log shows who is present."""
         edges = self.edges()
         alone = np.setdiff1d(self.reachable, edges)
         return np.concatenate([edges, np.stack([alone, alone], axis=1)])

@@ -33,7 +33,7 @@ from fedmule.simulator.world import Sites
 
 
 def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites: Sites) -> Learner:
-    """Data and client state on the device, everyone with the same random model."""
+    """Build data and client state on the device; everyone starts with the same random model."""
     keys = scenario.learning
     device = choose_device(keys.device)
     data = build_data(scenario, streams, plugins, sites.site)
@@ -71,13 +71,13 @@ def _check_widths(scenario: Scenario, part: Part, at: str, named: Mapping[str, i
 
 
 def _site_data(scenario: Scenario, streams: Streams, sites: Sites, data: ClientData) -> SiteData | None:
-    """The data as clients' sites make them, if sites matter."""
+    """Return the data as clients' sites make them, if sites matter."""
     if sites.site is None:
         return None
     keys = scenario.learning
     with _explained(scenario, "learning.shift", keys.shift):
         shift = Shift(keys.shift, sites.count, data, streams.generator("places"))
-    # They are changed in place: a data set of the user's own may be needed again as it is.
+    # They are changed in place, and the user's own data set may be used again.
     own = replace(data, features=data.features.clone(), labels=data.labels.clone(), site=sites.site.copy())
     return SiteData(own, shift, sites.site, sites.movers)
 
@@ -85,7 +85,7 @@ def _site_data(scenario: Scenario, streams: Streams, sites: Sites, data: ClientD
 def build_data(
     scenario: Scenario, streams: Streams, plugins: Plugins, site: NDArray[np.int64] | None = None
 ) -> ClientData:
-    """Samples, shared out among the clients (over their sites, if asked) and split into their parts."""
+    """Build samples, divided among clients or sites, and split each client's into training, validation and test."""
     keys, clients = scenario.learning, scenario.clients.count
     with _explained(scenario, "learning.dataset", keys.dataset.kind):
         pool = choose(keys.dataset, "learning.dataset", plugins).make(
@@ -94,7 +94,9 @@ def build_data(
         if isinstance(pool, ClientData):  # a data set of the user's own may share itself out
             pool.check(clients)
             if keys.partition or keys.max_train_samples:
-                raise DataError("shares itself out: leave learning.partition and learning.max_train_samples out")
+                raise DataError(
+                    "is divided among clients already: leave learning.partition and learning.max_train_samples out"
+                )
             return pool
         if not isinstance(pool, samples.Samples):
             raise DataError(
@@ -114,7 +116,7 @@ def build_data(
 
 
 def build_model(scenario: Scenario, streams: Streams, plugins: Plugins, data: ClientData) -> Model:
-    """The model the clients share; a torch module is wrapped."""
+    """Build the model the clients share; a torch module is wrapped."""
     keys = scenario.learning.model
     given = {"features": data.features.shape[1], "classes": data.classes, "shape": data.shape}
     with _explained(scenario, "learning.model", keys.kind):
@@ -129,7 +131,7 @@ def build_model(scenario: Scenario, streams: Streams, plugins: Plugins, data: Cl
 
 @contextmanager
 def _explained(scenario: Scenario, key: str, value: str) -> Iterator[None]:
-    """Say of wrong data or a model that does not fit where the scenario asks for it."""
+    """Turn an error about data or a model into one that names the scenario's key."""
     try:
         yield
     except DataError as error:
@@ -137,7 +139,7 @@ def _explained(scenario: Scenario, key: str, value: str) -> Iterator[None]:
 
 
 def label_counts(data: ClientData) -> NDArray[np.int64]:
-    """How many samples of each label each client has [n,classes]."""
+    """Count the samples of each label of each client [n,classes]."""
     owner = np.repeat(np.arange(data.clients), np.diff(data.first))
     counts = np.zeros((data.clients, data.classes), dtype=np.int64)
     np.add.at(counts, (owner, data.labels.cpu().numpy()), 1)
@@ -145,7 +147,7 @@ def label_counts(data: ClientData) -> NDArray[np.int64]:
 
 
 def choose_device(name: str) -> torch.device:
-    """auto: a GPU if there is one."""
+    """Choose the device by name; auto takes a GPU if there is one."""
     if name == "cuda" and not torch.cuda.is_available():
         raise UserError('learning.device = "cuda": no CUDA device was found; use auto or cpu')
     if name == "auto":

@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and what becomes of their errors."""
+"""The command line: its commands, and how their errors are reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedmule.simulator.commands import check, compare, data, link, paper, replay
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `fedmule`; returns the exit status: 0 fine, 1 failed, 2 bad input, 130 interrupted."""
+    """Entry point of `fedmule`; returns the exit status: 0 ok, 1 failed, 2 bad input, 130 interrupted."""
     from fedmule.simulator.errors import UserError
 
     arguments = _parser().parse_args(argv)

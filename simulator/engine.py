@@ -251,7 +251,7 @@ class Simulation:
         """The visited client and every client that hears the vehicle where it stands, ascending."""
         near = self.world.positions.within(here, self.world.radio.farthest_m * (1 + 1e-9))
         near = near[~self._absent[near]]
-        heard = near[linked(self.world.radio, self.world.terrain, here, self.world.positions.true(near))]
+        heard = near[linked(self.world.radio, self.world.obstruction, here, self.world.positions.true(near))]
         return np.union1d(heard, [target])
 
     def _choose(self, target: int, neighbours: IntArray, draws: np.random.Generator) -> IntArray:
@@ -266,7 +266,7 @@ class Simulation:
     def _exchange(self, active: IntArray, exchange: Exchange, here: FloatArray) -> Outcome:
         radio, ways, now = self.world.radio, self.world.positions.trajectories, self.env.now
         clients = active.tolist()
-        links = [link_over_time(radio, self.world.terrain, ways, here, client, now) for client in clients]
+        links = [link_over_time(radio, self.world.obstruction, ways, here, client, now) for client in clients]
         delays = [partial(delay_at_s, radio, ways, here, client) for client in clients]
         return run_exchange(links, self._load(exchange), now, radio.setup_s, delays, radio.duty_cycle)
 

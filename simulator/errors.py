@@ -8,25 +8,25 @@ from typing import Any
 
 
 class UserError(Exception):
-    """Something the user can put right; its text says where and how."""
+    """Something the user can fix; the text says where and how."""
 
 
 class StateError(UserError):
-    """The state of a run that cannot be written down, or not put back."""
+    """State of a run that cannot be saved or restored."""
 
 
 @dataclass(frozen=True)
 class Problem:
     """One thing wrong with a scenario."""
 
-    key: str  # dotted; "" for the file as a whole
+    key: str  # dotted; "" for the file itself
     message: str
     value: Any = None
     source: str = ""  # the file or option it comes from
 
 
 class ScenarioError(UserError):
-    """All that is wrong with a scenario, a line each: source, key, value given, what is allowed."""
+    """Everything wrong with a scenario, a line each: source, key, value given, what is allowed."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

@@ -1,4 +1,4 @@
-"""The vehicles of a scenario: where they start and by which policy they walk."""
+"""The vehicles of a scenario: their starts and walk policies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def build_walks(scenario: Scenario, graph: ContactGraph, plugins: Plugins) -> tu
 
 
 def vehicle_starts(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
-    """Where the vehicles [W,2] start: on open ground, all on the same."""
+    """Return where the vehicles [W,2] start: all in the same open area."""
     if not terrain.areas:
         raise ScenarioError(
             scenario.name,
@@ -44,7 +44,7 @@ def vehicle_starts(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
         if area < 0:
             problems.append(Problem(key, "lies in an obstacle that stops movement", list(position)))
         elif areas[0] >= 0 and area != areas[0]:
-            message = "must lie on the same open ground as the first: obstacles stand between"
+            message = "must lie in the same open area as the first: obstacles stand between"
             problems.append(Problem(key, message, list(position)))
     if problems:
         raise ScenarioError(scenario.name, problems)
@@ -52,7 +52,7 @@ def vehicle_starts(scenario: Scenario, terrain: Terrain) -> NDArray[np.float64]:
 
 
 def _spread(count: int, size_m: tuple[float, float]) -> NDArray[np.float64]:
-    """The middles [count,2] of equal parts of the terrain, in rows and columns."""
+    """Return the centres [count,2] of equal parts of the terrain, in rows and columns."""
     columns = min(count, max(1, round(math.sqrt(count * size_m[0] / size_m[1]))))
     rows = math.ceil(count / columns)
     number = np.arange(count)

@@ -1,4 +1,4 @@
-"""Random numbers that follow from what they are for, compiled."""
+"""Random numbers as a hash of what they are for, compiled."""
 
 from __future__ import annotations
 

@@ -68,12 +68,12 @@ class Meetings:
 
     def find(self, vehicle: Vehicle) -> simpy.Event | None:
         """Meetings of a vehicle with a new plan: returns one that begins at once, if any; later ones interrupt it."""
-        now, radio, terrain = self._env.now, self._world.radio, self._world.terrain
+        now, radio, obstruction = self._env.now, self._world.radio, self._world.obstruction
         for other in self._vehicles:
             if other is vehicle or not self._may_meet(vehicle, other):
                 continue
             until_s = min(vehicle.plan_until_s, other.plan_until_s)
-            at_s = first_linked(radio, terrain, vehicle.way, other.way, now, until_s)
+            at_s = first_linked(radio, obstruction, vehicle.way, other.way, now, until_s)
             if at_s is not None and at_s <= now:
                 meeting = self._begin(vehicle, other)
                 other.interrupt(meeting)
@@ -113,7 +113,7 @@ class Meetings:
 
     def _outcome(self, a: Vehicle, b: Vehicle, exchange: Exchange) -> Outcome:
         radio, now = self._world.radio, self._env.now
-        link = link_between(radio, self._world.terrain, a.way, b.way, now)
+        link = link_between(radio, self._world.obstruction, a.way, b.way, now)
         load = Load(exchange.bytes_down, np.zeros(1), exchange.bytes_up)
         return run_exchange([link], load, now, radio.setup_s, [partial(self._delay_s, a, b)], radio.duty_cycle)
 

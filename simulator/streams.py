@@ -1,4 +1,4 @@
-"""Named randomness: one seed, independent streams, so that changing one part does not reshuffle another."""
+"""Named random streams from one seed: changing one part does not reshuffle another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Streams:
         self._seed = seed
 
     def generator(self, name: str) -> np.random.Generator:
-        """An ordinary generator, for draws whose order is fixed."""
+        """Return an ordinary generator, for draws whose order is fixed."""
         return np.random.default_rng(self._key(name))
 
     def draw(self, name: str) -> Callable[[IntArray, IntArray, int], FloatArray]:
@@ -29,7 +29,10 @@ class Streams:
         def draw(ids: IntArray, counters: IntArray, k: int) -> FloatArray:
             from fedmule.simulator.hashing import uniform  # compiled, so only where it is needed
 
-            return uniform(key, np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(counters, np.int64), k)
+            found: FloatArray = uniform(
+                key, np.ascontiguousarray(ids, np.int64), np.ascontiguousarray(counters, np.int64), k
+            )
+            return found
 
         return draw
 

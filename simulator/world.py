@@ -9,14 +9,15 @@ import shapely
 from numpy.typing import NDArray
 
 from fedmule.mobility.driving import Driving
-from fedmule.mobility.jamming import JammingZone
 from fedmule.mobility.models.movement import Movement, MovementError
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.mobility.traces.trace import TraceError
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
+from fedmule.radio.jamming import JammingZone
 from fedmule.radio.link import Radio
+from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.walks.policy import Policy
 from fedmule.radio.walks.random import Walk
 from fedmule.simulator.errors import Problem, ScenarioError
@@ -28,7 +29,7 @@ from fedmule.simulator.streams import Streams
 
 @dataclass(frozen=True)
 class Sites:
-    """Where clients are at home, if that matters to anything, and who changes it when."""
+    """The site of each client, if sites matter, and who moves to another site when."""
 
     site: NDArray[np.int64] | None = None  # [n] 0 … count − 1: the client's squad, or a group that starts nearby
     count: int = 0
@@ -39,16 +40,17 @@ class Sites:
 
 @dataclass(frozen=True)
 class World:
-    """All that is not learning."""
+    """Everything but learning: terrain, movement, radio and vehicles."""
 
     terrain: Terrain
     positions: Positions
     radio: Radio
+    obstruction: Obstruction
     graph: ContactGraph
     walks: tuple[Policy, ...]  # each vehicle's own
     starts: NDArray[np.float64]  # [W,2] where they start
-    driving: Driving  # which ways they take
-    late: NDArray[np.bool_]  # [n] who is not there at first
+    driving: Driving  # how they route
+    late: NDArray[np.bool_]  # [n] who joins late
     sites: Sites
     warnings: tuple[str, ...]
 
@@ -62,8 +64,13 @@ def build_terrain(scenario: Scenario) -> Terrain:
             for o in terrain.obstacles
         ],
         [Surface(shapely.Polygon(s.polygon), s.speed_factor, s.name) for s in terrain.surfaces],
-        [JammingZone(shapely.Polygon(z.polygon), z.noise_db, z.name) for z in terrain.jamming_zones],
     )
+
+
+def build_obstruction(scenario: Scenario, terrain: Terrain) -> Obstruction:
+    """Collect what weakens links: obstacles of the terrain, and jamming zones."""
+    zones = scenario.terrain.jamming_zones
+    return Obstruction(terrain.obstacles, [JammingZone(shapely.Polygon(z.polygon), z.noise_db, z.name) for z in zones])
 
 
 def build_radio(scenario: Scenario, streams: Streams, plugins: Plugins) -> Radio:
@@ -73,7 +80,7 @@ def build_radio(scenario: Scenario, streams: Streams, plugins: Plugins) -> Radio
 
 
 def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World:
-    """The world at time 0. Raises ScenarioError where none can be built; lesser doubts become warnings."""
+    """Build the world at time 0. Raises ScenarioError where that is impossible; lesser problems become warnings."""
     terrain = build_terrain(scenario)
     starts = vehicle_starts(scenario, terrain)
     driving = _driving(scenario, terrain, starts[0])
@@ -82,14 +89,15 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
     members, warnings = _reachable(scenario, terrain, positions, starts[0])
     late = np.arange(len(positions)) >= len(positions) - scenario.clients.late
     if not (members & ~late).any():
-        message = "leaves nobody at first whom the vehicle can reach"
+        message = "leaves nobody at the start whom the vehicle can reach"
         raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
-    graph = ContactGraph(positions, radio, terrain, members)
+    obstruction = build_obstruction(scenario, terrain)
+    graph = ContactGraph(positions, radio, obstruction, members)
     walks = build_walks(scenario, graph, plugins)
     if isinstance(walks[0], Walk):
         warnings += _connectivity(scenario, graph)
     sites = _sites(scenario, positions, streams, plugins)
-    return World(terrain, positions, radio, graph, walks, starts, driving, late, sites, tuple(warnings))
+    return World(terrain, positions, radio, obstruction, graph, walks, starts, driving, late, sites, tuple(warnings))
 
 
 def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -> Driving:
@@ -111,7 +119,7 @@ def _positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: 
             terrain=terrain, count=clients.count, draw=streams.draw("mobility")
         )
         if scenario.vehicle.count > 1 and type(movement).after_visit is not Movement.after_visit:
-            raise MovementError("cannot position everyone anew after a visit where there are several vehicles", ".kind")
+            raise MovementError("cannot redraw positions after a visit where there are several vehicles", ".kind")
         trajectories = Trajectories(movement)
     except (MovementError, TraceError) as error:
         key = f"clients.mobility{getattr(error, 'key', '')}"
@@ -156,7 +164,7 @@ def _groups(xy: NDArray[np.float64], count: int, generator: np.random.Generator)
 def _reachable(
     scenario: Scenario, terrain: Terrain, positions: Positions, start: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], list[str]]:
-    """Which clients the vehicle can come near enough to, and a warning about the others."""
+    """Find the clients the vehicle can come near enough to; warn of the others."""
     area = terrain.areas[terrain.nearest_area(start)]
     xy = positions.true(np.arange(len(positions)))
     gap = np.asarray(shapely.distance(np.asarray(shapely.points(xy)), area))
@@ -170,13 +178,13 @@ def _reachable(
     where = ", ".join(f"{i} at ({xy[i, 0]:.0f}, {xy[i, 1]:.0f})" for i in lost[:5])
     more = f" and {lost.size - 5} more" if lost.size > 5 else ""
     if lost.size == len(positions):
-        message = f"cannot be reached by the vehicle, any of them: walls stand between (client {where}{more})"
+        message = f"are all out of the vehicle's reach: obstacles stand between (client {where}{more})"
         raise ScenarioError(scenario.name, [Problem("clients", message)])
     return members, [f"the vehicle cannot reach client {where}{more}: obstacles stand between; it will not be visited"]
 
 
 def _connectivity(scenario: Scenario, graph: ContactGraph) -> list[str]:
-    """What the contact graph at the start means for the walk."""
+    """Warn of clients that the walk can hardly reach, by the contact graph at the start."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -25,3 +26,12 @@ def small() -> Callable[..., Scenario]:
         return Scenario.model_validate({**merged(SMALL, changes), **replaced})
 
     return make
+
+
+@pytest.fixture(scope="session")
+def mnist_folder() -> Path:
+    """Folder of MNIST's four files, beside the repository: the only data that tests read outside it."""
+    folder = Path(__file__).parents[2] / "shared" / "data" / "mnist"
+    if not folder.is_dir():
+        pytest.skip("MNIST is not beside the repository (../shared/data/mnist)")
+    return folder

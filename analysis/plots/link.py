@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fedmule.analysis.plots.style import BLUE, GREEN, GREY, ORANGE, picture
-from fedmule.radio.link import Budget
+from fedmule.radio.budget import Budget
 
 
 def draw_link(budget: Budget, title: str, level: str = "dBm") -> Figure:

@@ -12,37 +12,20 @@ import pandas as pd
 from fedmule.analysis.measures import on_the_air
 from fedmule.analysis.replay.page import page
 from fedmule.analysis.studies import Study
+from fedmule.simulator.runs.columns import QUANTITIES
 
 STYLES = ("base.css", "study.css")
 SCRIPTS = ("text.js", "colours.js", "theme.js", "points.js", "table.js", "heat.js", "study.js")
 
-# Results by column of the index: what it is called, its unit and what it is multiplied by. The first ones, up to
-# MB on the air, are in the table at once; the others can be chosen.
-RESULTS = {
-    "personal_test_acc_mean": ("personal accuracy", "%", 100.0),
-    "token_test_acc": ("token accuracy", "%", 100.0),
-    "visits": ("visits", "", 1.0),
-    "sim_time_s": ("simulated time", "h", 1 / 3600),
-    "bytes": ("on the air", "MB", 1e-6),
-    "personal_test_acc_weighted": ("personal accuracy, by samples", "%", 100.0),
-    "personal_validation_acc_mean": ("validation accuracy", "%", 100.0),
-    "late_token_test_acc": ("token accuracy, late clients", "%", 100.0),
-    "late_personal_test_acc": ("personal accuracy, late clients", "%", 100.0),
-    "clients_visited": ("clients visited", "", 1.0),
-    "clients_reached": ("clients reached", "", 1.0),
-    "missed": ("clients chased in vain", "", 1.0),
-    "delivered_share": ("exchanges delivered", "%", 100.0),
-    "gradient_steps": ("gradient steps", "", 1.0),
-    "bytes_down": ("bytes to clients", "MB", 1e-6),
-    "bytes_up": ("bytes from clients", "MB", 1e-6),
-    "travel_s": ("time on the road", "h", 1 / 3600),
-    "airtime_s": ("channel busy", "s", 1.0),
-    "host_time_s": ("computing time", "s", 1.0),
-    "train_loss": ("training loss", "", 1.0),
-    "violation_rms": ("violation, rms", "", 1.0),
-    "lyapunov": ("Lyapunov function", "", 1.0),
-}
-IN_TABLE = 5
+# Results by their names in the index, or derived from it. The first ones are in the table at once; the others can be
+# chosen.
+IN_TABLE = ("personal_test_acc_mean", "token_test_acc", "visits", "sim_time_s", "bytes")
+RESULTS = (
+    *IN_TABLE,
+    *("personal_test_acc_weighted", "personal_validation_acc_mean", "late_token_test_acc", "late_personal_test_acc"),
+    *("clients_visited", "clients_reached", "missed", "delivered_share", "gradient_steps", "bytes_down", "bytes_up"),
+    *("travel_s", "airtime_s", "host_time_s", "train_loss", "violation_rms", "lyapunov"),
+)
 MOST_T = 200  # values; for more of them Student's t hardly changes
 
 
@@ -54,8 +37,8 @@ def study_page(study: Study, links: Mapping[str, str]) -> str:
         "name": study.study["name"],
         "title": study.study["title"],
         "parameters": [{"key": key, "values": _values(index[key])} for key in study.parameters],
-        "results": [dict(zip(("name", "unit"), RESULTS[name][:2], strict=True)) for name in results],
-        "in_table": sum(name in list(RESULTS)[:IN_TABLE] for name in results),
+        "results": [{"name": QUANTITIES[name].words, "unit": QUANTITIES[name].shown.unit} for name in results],
+        "in_table": sum(name in IN_TABLE for name in results),
         "runs": [_run(dict(row), study.parameters, results, links) for _, row in index.iterrows()],
         "t975": _t975(min(len(index), MOST_T)),
     }
@@ -79,7 +62,7 @@ def _run(row: dict[str, Any], parameters: list[str], results: list[str], links: 
         "seed": int(row["seed"]),
         "status": row["status"],
         "error": _plain(row["error"]),
-        "results": [_scaled(row[name], RESULTS[name][2]) for name in results],
+        "results": [_scaled(row[name], QUANTITIES[name].shown.size) for name in results],
         "link": links.get(row["run"]),
     }
 
@@ -96,10 +79,10 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _scaled(value: Any, factor: float) -> float | None:
+def _scaled(value: Any, size: float) -> float | None:
     if value is None or pd.isna(value) or not math.isfinite(value):
         return None
-    return float(f"{float(value) * factor:.6g}")
+    return float(f"{float(value) / size:.6g}")
 
 
 def _t975(most: int) -> list[float]:

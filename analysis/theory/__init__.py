@@ -1,7 +1,8 @@
-"""The theory of the walk, from transition matrices or for a run: docs/theory.md explains every quantity."""
+"""The theory of the vehicle's walk, for a run or for any transition matrix. docs/theory.md explains every quantity."""
 
-from fedmule.analysis.theory.bounds import Communication, communication, least_beta, spectral_limit
-from fedmule.analysis.theory.chain import Chain, Class, contraction
+from fedmule.analysis.theory.chain import Chain, CommunicatingClass, contraction
+from fedmule.analysis.theory.findings import Theory, theory
+from fedmule.analysis.theory.formulas import Communication, communication, least_beta, spectral_limit
 from fedmule.analysis.theory.mixing import (
     Products,
     lemma_bound,
@@ -12,12 +13,11 @@ from fedmule.analysis.theory.mixing import (
     weighted_bound,
 )
 from fedmule.analysis.theory.report import as_text
-from fedmule.analysis.theory.runs import Theory, theory
 from fedmule.analysis.theory.walks import Estimate, Law, cover_time, hitting_times, matthews
 
 __all__ = [
     "Chain",
-    "Class",
+    "CommunicatingClass",
     "Communication",
     "Estimate",
     "Law",

@@ -4,36 +4,43 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from fedmule.analysis.theory.linear import DENSE, eigenvalues, norm, solve, symmetric_eigenvalues
+from fedmule.analysis.theory.linear import (
+    DENSE,
+    Matrix,
+    Sparse,
+    eigenvalues,
+    norm,
+    solve,
+    symmetric_eigenvalues,
+)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Class:
-    """Clients that can all be reached from each other."""
+class CommunicatingClass:
+    """Set of clients that the walk can reach from each other."""
 
     clients: IntArray  # [m] ascending
-    closed: bool  # the walk never leaves it; otherwise it leaves it for good some day
-    period: int  # returns take a multiple of this many moves; 0 if there is no way back at all
+    closed: bool  # the walk never leaves it; from an open class it sooner or later departs for good
+    period: int  # every return takes a multiple of this many moves; 0 if no return is possible
 
 
 class Chain:
-    """P = (1 − jump)·p + jump/n, with p [n,n] an array or a sparse matrix whose rows sum to 1.
+    """Markov chain with P = (1 − jump)·p + jump/n, where p [n,n] is an array or a sparse matrix whose rows sum to 1.
 
-    Each value is worked out once, when it is asked for. Jumps are never written out, so p may be large and sparse.
-    One client alone has λ₂ = modulus = σ = 0.
+    Each value is computed once, on first use. The jumps are never added to the matrix, so p may be large and sparse.
+    A single client has λ₂ = modulus = σ = 0.
     """
 
-    def __init__(self, p: Any, jump: float = 0.0) -> None:
+    def __init__(self, p: Matrix, jump: float = 0.0) -> None:
         self.p, self.jump = sp.csr_array(p), jump
         self.p.eliminate_zeros()
         rows = np.asarray(self.p.sum(axis=1))
@@ -46,36 +53,37 @@ class Chain:
 
     @property
     def n(self) -> int:
+        """Number of clients."""
         return int(self.p.shape[0])
 
     @property
     def dense(self) -> FloatArray:
-        """P [n,n]."""
+        """P [n,n] as an array, jumps included."""
         return np.asarray((1 - self.jump) * self.p.toarray() + self.jump / self.n)
 
     @cached_property
     def smallest(self) -> float:
-        """The smallest positive entry of P."""
+        """Smallest positive entry of P."""
         empty = self.p.nnz < self.n**2
         return (1 - self.jump) * (0.0 if empty and self.jump else float(self.p.data.min())) + self.jump / self.n
 
     # --- classes -------------------------------------------------------------------------------------------
 
     @cached_property
-    def classes(self) -> tuple[Class, ...]:
-        """The communicating classes, closed ones first, each in the order of its lowest client."""
+    def classes(self) -> tuple[CommunicatingClass, ...]:
+        """Communicating classes: closed ones first, then by lowest client."""
         if self.jump > 0:
-            return (Class(np.arange(self.n), True, 1),)
+            return (CommunicatingClass(np.arange(self.n), True, 1),)
         count, label = connected_components(self.p, directed=True, connection="strong")
         rows, columns = self.p.nonzero()
         left = np.zeros(count, dtype=bool)
         left[label[rows[label[rows] != label[columns]]]] = True
         members = [np.flatnonzero(label == c) for c in range(count)]
-        found = [Class(m, not left[c], self._period(m)) for c, m in enumerate(members)]
+        found = [CommunicatingClass(m, not left[c], self._period(m)) for c, m in enumerate(members)]
         return tuple(sorted(found, key=lambda c: (not c.closed, c.clients[0])))
 
     def _period(self, members: IntArray) -> int:
-        """The greatest common divisor of level(i) + 1 − level(j) over moves i → j, with levels from a search."""
+        """Greatest common divisor of level(i) + 1 − level(j) over moves i → j, with breadth-first levels."""
         part = self.p[members][:, members]
         if part.diagonal().any():
             return 1
@@ -87,37 +95,38 @@ class Chain:
         return int(np.gcd.reduce(level[rows] + 1 - level[columns])) if len(rows) else 0
 
     @property
-    def closed(self) -> tuple[Class, ...]:
+    def closed(self) -> tuple[CommunicatingClass, ...]:
+        """Communicating classes that the walk never leaves."""
         return tuple(c for c in self.classes if c.closed)
 
     @property
     def period(self) -> int:
-        """Of the closed classes: 1 for a walk that settles, otherwise it goes round for ever."""
+        """Least common multiple of the closed classes' periods; above 1 the walk cycles for ever."""
         return int(np.lcm.reduce([c.period for c in self.closed]))
 
     @property
     def settles(self) -> bool:
-        """Whether the law of visit k comes to the same limit from every start: one closed class, period 1."""
+        """Whether the distribution of visit k has the same limit from every start: one closed class, period 1."""
         return len(self.closed) == 1 and self.period == 1
 
     @property
     def ergodic(self) -> bool:
-        """Irreducible and aperiodic: it settles, and comes back to everyone again and again."""
+        """Whether the chain is irreducible and aperiodic: it settles, and returns to every client again and again."""
         return self.settles and len(self.classes) == 1
 
     # --- the stationary distribution -----------------------------------------------------------------------
 
     @cached_property
     def stationary(self) -> FloatArray:
-        """π [n] with πP = π; where several classes are closed, that which a walk begun anywhere ends in."""
+        """Stationary distribution π [n], πP = π; with several closed classes, the limit from a random start."""
         start = np.full(self.n, 1 / self.n)
         if self.jump > 0:  # π = jump/n + (1 − jump) π p
             pi = solve(sp.eye_array(self.n) - (1 - self.jump) * self.p.T, self.jump * start)
             return np.asarray(pi / pi.sum())
-        passing = np.setdiff1d(np.arange(self.n), np.concatenate([c.clients for c in self.closed]))
-        if passing.size:  # expected visits to those that are left for good, then where the walk goes from them
-            inside = self.p[passing][:, passing]
-            start = start + self.p[passing].T @ solve(sp.eye_array(len(passing)) - inside.T, start[passing])
+        transient = np.setdiff1d(np.arange(self.n), np.concatenate([c.clients for c in self.closed]))
+        if transient.size:  # expected visits to clients of open classes, then where the walk goes from them
+            inside = self.p[transient][:, transient]
+            start = start + self.p[transient].T @ solve(sp.eye_array(len(transient)) - inside.T, start[transient])
         pi = np.zeros(self.n)
         for c in self.closed:
             pi[c.clients] = start[c.clients].sum() * _stationary(self.p[c.clients][:, c.clients])
@@ -125,9 +134,9 @@ class Chain:
 
     @cached_property
     def reversible(self) -> bool:
-        """Detailed balance: π_i P_ij = π_j P_ji."""
+        """Whether detailed balance holds: π_i P_ij = π_j P_ji."""
         pi = self.stationary
-        if self.jump > 0 and np.ptp(pi) > 1e-12:  # jumps balance only if π is even, or P is as good as full
+        if self.jump > 0 and np.ptp(pi) > 1e-12:  # jumps balance only if π is uniform, or P is practically dense
             return self.n <= DENSE and bool(np.ptp((full := pi[:, None] * self.dense) - full.T) <= 1e-12)
         flow = sp.diags_array(pi) @ self.p
         return bool(abs(flow - flow.T).max() <= 1e-12)
@@ -136,10 +145,10 @@ class Chain:
 
     @cached_property
     def _spectrum(self) -> tuple[float, float]:
-        """λ₂ and the second-largest modulus; exactly 1 where classes or periods say so."""
+        """λ₂ and the second-largest modulus; exactly 1 where the classes or periods imply it."""
         if self.n == 1:
             return 0.0, 0.0
-        if self.jump > 0:  # every eigenvalue but the 1 shrinks by 1 − jump
+        if self.jump > 0:  # every eigenvalue except the 1 is multiplied by 1 − jump
             second, modulus = Chain(self.p)._spectrum
             return (1 - self.jump) * second, (1 - self.jump) * modulus
         if self.reversible and (self.stationary > 0).all():
@@ -153,27 +162,27 @@ class Chain:
 
     @property
     def second(self) -> float:
-        """λ₂: the largest real part of an eigenvalue other than the 1 every P has; 1 if classes are separate."""
+        """λ₂: largest real part among the eigenvalues other than the 1 that every P has; 1 if classes are separate."""
         return self._spectrum[0]
 
     @property
     def modulus(self) -> float:
-        """The largest modulus of an eigenvalue other than that 1: the rate at which a walk forgets its start."""
+        """Largest modulus among the eigenvalues other than that 1: the rate at which a walk forgets its start."""
         return self._spectrum[1]
 
     @property
     def gap(self) -> float:
-        """The (absolute) spectral gap, 1 − modulus."""
+        """Absolute spectral gap, 1 − modulus."""
         return 1 - self.modulus
 
     @cached_property
     def sigma(self) -> float:
-        """σ(P) = sup ||fᵀP|| / ||f|| over f ⟂ 1. Can exceed 1."""
+        """σ(P) = sup ||fᵀP|| / ||f|| over f ⟂ 1. It can exceed 1."""
         return (1 - self.jump) * contraction(self.p)
 
     @cached_property
     def weighted_sigma(self) -> float:
-        """The same in the norm Σ f_i²/π_i, never above 1: the modulus if P is reversible. nan where some π_i = 0."""
+        """σ in the norm Σ f_i²/π_i: never above 1, and the modulus if P is reversible. nan if some π_i = 0."""
         pi = self.stationary
         if (pi <= 0).any():
             return np.nan
@@ -183,21 +192,21 @@ class Chain:
         return norm((1 - self.jump) * _balanced(self.p, pi), root, root - self.jump / self.n / root)
 
 
-def contraction(p: Any) -> float:
-    """σ of any square matrix, stochastic or not (P_max is not): the norm of p less the mean of its rows."""
+def contraction(p: Matrix) -> float:
+    """σ of any square matrix, stochastic or not (P_max is not): the norm of p minus the mean of its rows."""
     p = sp.csr_array(p)
     n = p.shape[0]
     return 0.0 if n == 1 else norm(p, np.ones(n), np.asarray(p.sum(axis=0)) / n)
 
 
-def _balanced(p: Any, pi: FloatArray) -> Any:
-    """diag(√π) p diag(1/√π): symmetric if p is reversible, and with its eigenvalues."""
+def _balanced(p: Sparse, pi: FloatArray) -> Sparse:
+    """diag(√π) p diag(1/√π): has the eigenvalues of p, and is symmetric if p is reversible."""
     root = np.sqrt(pi)
     return sp.diags_array(root) @ p @ sp.diags_array(1 / root)
 
 
-def _stationary(p: Any) -> FloatArray:
-    """π of an irreducible P: x(I − P) = 0 with the last x = 1, then scaled to sum to 1."""
+def _stationary(p: Sparse) -> FloatArray:
+    """π of an irreducible P: solve x(I − P) = 0 with the last x = 1, then scale to sum 1."""
     n = p.shape[0]
     if n == 1:
         return np.ones(1)

@@ -1,4 +1,4 @@
-"""How soon a walk forgets where it began: mixing times τ(δ), and products Φ of changing matrices."""
+"""How quickly a walk forgets its start: mixing times τ(δ), and products Φ of changing matrices."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from fedmule.analysis.theory.chain import Chain, FloatArray, IntArray
 from fedmule.analysis.theory.walks import Law
 
-LONGEST = 60  # squarings of P before a mixing time counts as infinite
+LONGEST = 60  # squarings of P after which a mixing time counts as infinite
 
 
 def paper_bound(sigma: float, lowest: float, delta: float = 0.5) -> float:
-    """τ(δ) = ⌈ ln(√2/(δ π_*)) / (1 − σ(P)) ⌉ with π_* the lowest π_i; ∞ where σ(P) ≥ 1 or π_* = 0.
+    """Bound τ(δ) = ⌈ ln(√2/(δ π_*)) / (1 − σ(P)) ⌉ with π_* the lowest π_i; ∞ if σ(P) ≥ 1 or π_* = 0.
 
-    After so many moves ||e_iᵀP^k − π|| ≤ σ^k ||e_i − π|| ≤ δ π_* from every start, for any P with σ(P) < 1.
+    After that many moves ||e_iᵀP^k − π|| ≤ σ^k ||e_i − π|| ≤ δ π_* from every start, for any P with σ(P) < 1.
     """
     return _moves(math.sqrt(2), sigma, lowest, delta)
 
 
 def weighted_bound(chain: Chain, delta: float = 0.5) -> float:
-    """The same where σ(P) ≥ 1: ⌈ ln(√(π^*/π_*)/(δ π_*)) / (1 − σ_π) ⌉ with σ_π in the norm Σ f_i²/π_i."""
+    """Bound for σ(P) ≥ 1 as well: ⌈ ln(√(π^*/π_*)/(δ π_*)) / (1 − σ_π) ⌉ with σ_π in the norm Σ f_i²/π_i."""
     pi = chain.stationary
     lowest = float(pi.min())
     return _moves(math.sqrt(pi.max() / lowest), chain.weighted_sigma, lowest, delta) if lowest > 0 else math.inf
@@ -38,7 +38,7 @@ def _moves(scale: float, rate: float, lowest: float, delta: float) -> float:
 
 
 def mixing_time(chain: Chain, delta: float = 0.5) -> float:
-    """The paper's τ(δ) exactly: the smallest k with ||row i of P^k − π||₂ ≤ δ π_* for every i; ∞ if there is none."""
+    """Exact τ(δ) of the paper: the smallest k with ||row i of P^k − π||₂ ≤ δ π_* for every i; ∞ if there is none."""
     lowest = float(chain.stationary.min())
     if not chain.ergodic or lowest <= 0:
         return math.inf
@@ -46,19 +46,19 @@ def mixing_time(chain: Chain, delta: float = 0.5) -> float:
 
 
 def variation_time(chain: Chain, delta: float = 0.25) -> float:
-    """The smallest k at which total variation from π is ≤ δ from every start; ∞ if there is none."""
+    """Smallest k at which the total variation from π is ≤ δ from every start; ∞ if there is none."""
     if not chain.settles:
         return math.inf
     return _first(chain.dense, lambda power: _apart(power - chain.stationary, 1) / 2 <= delta)
 
 
 def _apart(difference: FloatArray, order: int) -> float:
-    """The largest norm of a row."""
+    """Largest norm of a row."""
     return float(np.linalg.norm(difference, order, axis=1).max())
 
 
 def _first(p: FloatArray, close: Callable[[FloatArray], bool]) -> float:
-    """The smallest k with close(P^k). Distances from π only fall, so squaring and then halving finds it."""
+    """Smallest k with close(P^k). Distances from π never grow, so repeated squaring and then bisection find it."""
     if close(np.eye(len(p))):
         return 0.0
     powers = [p]
@@ -77,7 +77,7 @@ def _first(p: FloatArray, close: Callable[[FloatArray], bool]) -> float:
 
 
 def _stochastic(p: FloatArray) -> FloatArray:
-    return np.asarray(p / p.sum(axis=1, keepdims=True))  # rounding would add up over the squarings
+    return np.asarray(p / p.sum(axis=1, keepdims=True))  # so that rounding does not accumulate over the squarings
 
 
 # --- products ------------------------------------------------------------------------------------------------
@@ -85,16 +85,16 @@ def _stochastic(p: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Products:
-    """Φ(k, l) = P(l) P(l+1) … P(k) for k = l, l + 1, …: row i is the law of where a walk begun at i is then."""
+    """Products Φ(k, l) = P(l) P(l+1) … P(k) for k = l, l + 1, …: row i is the distribution of a walk started at i."""
 
-    apart: FloatArray  # [K] largest total variation between a row and the law of a walk begun anywhere
-    uneven: FloatArray  # [K] largest |Φ_ij − 1/n|, which the paper lets go to 0
-    law: FloatArray  # [n] of a walk begun anywhere, at the end: every row's limit where the rows agree
-    rate: float  # r of apart ≈ c r^k, fitted; nan where it falls too fast or not at all
+    apart: FloatArray  # [K] largest total variation between a row and the distribution from a uniformly random start
+    uneven: FloatArray  # [K] largest |Φ_ij − 1/n|, which the paper claims tends to 0
+    law: FloatArray  # [n] final distribution from a uniformly random start: the limit of every row where rows agree
+    rate: float  # r of the fit apart ≈ c r^k; nan where it falls too fast or not at all
 
 
 def products(laws: Iterable[Law], starts: IntArray | None = None) -> Products:
-    """Multiply P(l), P(l+1), … forwards; `starts` restricts it to some rows (the default is all of them)."""
+    """Multiply P(l), P(l+1), … forwards. `starts` selects rows; the default is all of them."""
     rows, law = np.empty((0, 0)), np.empty((1, 0))
     apart: list[float] = []
     uneven: list[float] = []
@@ -108,7 +108,7 @@ def products(laws: Iterable[Law], starts: IntArray | None = None) -> Products:
 
 
 def geometric_rate(apart: FloatArray) -> float:
-    """r of a least-squares line through ln(distance), between a tenth of the first and where rounding begins."""
+    """r of a least-squares line through ln(distance), from a tenth of the first distance down to rounding error."""
     k = np.arange(1, len(apart) + 1)
     used = (apart > 1e-11) & (apart < 0.1 * apart[:1].max(initial=1.0))
     if used.sum() < 3:
@@ -117,9 +117,9 @@ def geometric_rate(apart: FloatArray) -> float:
 
 
 def lemma_bound(smallest: float, window: float, n: int, moves: FloatArray) -> FloatArray:
-    """(1 − η/(4n²))^(⌈moves/Q⌉ − 2): what the paper's lemma lets |Φ_ij − 1/n| be.
+    """Bound of the paper's lemma on |Φ_ij − 1/n|: (1 − η/(4n²))^(⌈moves/Q⌉ − 2).
 
-    η: the smallest positive entry of any P(k); Q: within so many moves all P(k) together connect everyone. It holds
-    for doubly stochastic P(k) with P_ii ≥ η only.
+    η is the smallest positive entry of any P(k); within any Q moves the P(k) together connect all clients. The lemma
+    holds only for doubly stochastic P(k) with P_ii ≥ η.
     """
     return np.asarray((1 - smallest / (4 * n * n)) ** (np.ceil(moves / window) - 2))

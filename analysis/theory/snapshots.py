@@ -1,4 +1,4 @@
-"""The graphs in a run's log, and what follows from each of them for the walk."""
+"""The contact graphs in a run's log, with the transition matrix and the theory of each."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pandas as pd
 import scipy.sparse as sp
 
 from fedmule.analysis.loading import Run
-from fedmule.analysis.theory.bounds import spectral_limit
 from fedmule.analysis.theory.chain import Chain, FloatArray, IntArray
+from fedmule.analysis.theory.formulas import spectral_limit
 from fedmule.analysis.theory.linear import DENSE
 from fedmule.analysis.theory.mixing import mixing_time, paper_bound, variation_time, weighted_bound
 from fedmule.analysis.theory.walks import Law
@@ -22,19 +22,19 @@ from fedmule.radio.walks.random import Rule, transition_matrix
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A graph in the log, and the P the vehicle had then."""
+    """A contact graph in the log and the P that the vehicle used then."""
 
     visit: int
     sim_time_s: float
-    members: IntArray  # clients that could be driven to
-    law: Law  # P over all clients [n]; whoever is not a member leaves for any member
-    chain: Chain  # of the members alone
-    stationary: FloatArray  # [n] its π, 0 for others
+    members: IntArray  # clients the vehicle could reach
+    law: Law  # P over all clients [n]; a walk at a non-member moves to any member
+    chain: Chain  # of the members only
+    stationary: FloatArray  # [n] π of the chain, 0 for non-members
     values: dict[str, Any]  # the row of `snapshot_table`
 
 
 def read_snapshots(run: Run, rule: Rule, jump: float, delta: float) -> list[Snapshot]:
-    """P at every snapshot of the log; a graph that comes again is worked out once."""
+    """Compute P at every snapshot of the log, once per distinct graph."""
     n, found = int(run.scenario["clients"]["count"]), []
     known: dict[bytes, Snapshot] = {}
     for visit in np.unique(run.graph["visit"]):
@@ -47,16 +47,16 @@ def read_snapshots(run: Run, rule: Rule, jump: float, delta: float) -> list[Snap
 
 
 def _snapshot(pairs: IntArray, n: int, rule: Rule, jump: float, delta: float) -> Snapshot:
-    """From rows (a, b) of the log: edges, and (i, i) for members without neighbours."""
+    """Compute a snapshot from the log's rows (a, b): edges, and (i, i) for members without neighbours."""
     members, edges = np.unique(pairs), pairs[pairs[:, 0] != pairs[:, 1]]
     there = np.zeros(n, dtype=bool)
     there[members] = True
     p = transition_matrix(edges, there, rule, 0.0)
-    whole = p if there.all() else p + sp.csr_array(~there[:, None] * (there / len(members)))
+    everyone = p if there.all() else p + sp.csr_array(~there[:, None] * (there / len(members)))
     chain = Chain(p[members][:, members], jump)
     stationary = np.zeros(n)
     stationary[members] = chain.stationary
-    return Snapshot(0, 0.0, members, Law(whole, jump, members), chain, stationary, _values(chain, len(edges), delta))
+    return Snapshot(0, 0.0, members, Law(everyone, jump, members), chain, stationary, _values(chain, len(edges), delta))
 
 
 def _values(chain: Chain, edges: int, delta: float) -> dict[str, Any]:
@@ -82,12 +82,12 @@ def _values(chain: Chain, edges: int, delta: float) -> dict[str, Any]:
 
 
 def snapshot_table(snapshots: Sequence[Snapshot]) -> pd.DataFrame:
-    """A row per snapshot; docs/theory.md explains every column."""
+    """Table with a row per snapshot; docs/theory.md explains every column."""
     return pd.DataFrame([{"visit": s.visit, "sim_time_s": s.sim_time_s, **s.values} for s in snapshots])
 
 
 def graph_table(run: Run) -> pd.DataFrame:
-    """What can be said of the graphs without a walk on them."""
+    """Table with a row per snapshot for runs without a walk: clients and edges."""
     rows = [
         {"visit": visit, "sim_time_s": at, "clients": len(np.unique(g[["a", "b"]])), "edges": (g["a"] != g["b"]).sum()}
         for (visit, at), g in run.graph.groupby(["visit", "sim_time_s"])

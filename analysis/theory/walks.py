@@ -1,24 +1,24 @@
-"""Walks drawn from the matrices, and how long they take to have been everywhere."""
+"""Random walks drawn from transition matrices, hitting times and cover times."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from fedmule.analysis.theory.chain import Chain, FloatArray, IntArray
+from fedmule.analysis.theory.linear import Matrix, Sparse
 
-LONGEST = 200_000  # moves of a walk that looks for everyone
+LONGEST = 200_000  # moves after which a walk that has not covered everyone is given up
 
 
 class Law:
-    """P = (1 − jump)·p, plus jump spread over all members: applied and drawn from without being written out."""
+    """Transition law P = (1 − jump)·p plus jumps to all members alike, which are never added to the matrix."""
 
-    def __init__(self, p: Any, jump: float = 0.0, members: IntArray | None = None) -> None:
+    def __init__(self, p: Matrix, jump: float = 0.0, members: IntArray | None = None) -> None:
         self.p, self.jump = sp.csr_array(p), jump
         self.n = int(self.p.shape[0])
         self.members = np.arange(self.n) if members is None else members
@@ -28,26 +28,27 @@ class Law:
         self._sums = np.concatenate([[0.0], np.cumsum(self.p.data)])
 
     def after(self, laws: FloatArray) -> FloatArray:
-        """Laws of where walks are [w,n], one move on."""
+        """Move distributions of walks [w,n] on by one step."""
         return np.asarray((1 - self.jump) * (laws @ self.p) + self.jump * self._anywhere)
 
     def draw(self, here: IntArray, generator: np.random.Generator) -> IntArray:
-        """From clients [w] to the next ones [w]: one search in the running sum of all rows."""
+        """Draw the next clients [w] from the current ones [w]: one search in the cumulative sum of all rows."""
         leap, choice = generator.random((2, len(here)))
         low, high = self._sums[self._first[here]], self._sums[self._last[here] + 1]
         position = np.searchsorted(self._sums, low + (high - low) * choice, side="right") - 1
-        near = self.p.indices[np.minimum(position, self._last[here])]
-        return np.where(leap < self.jump, self.members[(choice * len(self.members)).astype(np.int64)], near)
+        near: IntArray = self.p.indices[np.minimum(position, self._last[here])]
+        anywhere = self.members[(choice * len(self.members)).astype(np.int64)]
+        return np.where(leap < self.jump, anywhere, near)
 
-    def matrix(self) -> Any:
-        """P as a sparse matrix [n,n]."""
+    def matrix(self) -> Sparse:
+        """P as a sparse matrix [n,n], jumps included."""
         if not self.jump:
             return self.p
         return sp.csr_array((1 - self.jump) * self.p.toarray() + self.jump * self._anywhere)
 
 
 def draw_walks(laws: Sequence[Law], order: IntArray, start: IntArray, generator: np.random.Generator) -> IntArray:
-    """Walks [w,K+1] from their starts [w]: move k by laws[order[k]]."""
+    """Draw walks [w,K+1] from starts [w]; move k follows laws[order[k]]."""
     walks = np.empty((len(start), len(order) + 1), dtype=np.int64)
     walks[:, 0] = here = start
     for k, which in enumerate(order):
@@ -56,14 +57,14 @@ def draw_walks(laws: Sequence[Law], order: IntArray, start: IntArray, generator:
 
 
 def visit_counts(walks: IntArray, n: int) -> IntArray:
-    """How often each walk [w,K] was at each client: [w,n]."""
+    """Count the visits of each walk [w,K] to each client: [w,n]."""
     flat = walks + n * np.arange(len(walks))[:, None]
     return np.bincount(flat.ravel(), minlength=n * len(walks)).reshape(len(walks), n)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over simulated walks, with its 95 % interval."""
+    """Mean over simulated walks with its 95 % confidence interval."""
 
     mean: float
     low: float
@@ -71,6 +72,7 @@ class Estimate:
 
     @staticmethod
     def of(values: FloatArray) -> Estimate:
+        """Estimate the mean of a sample."""
         from scipy.special import stdtrit
 
         n, mean = len(values), float(values.mean())
@@ -87,10 +89,10 @@ def cover_time(
     generator: np.random.Generator,
     wanted: IntArray | None = None,
 ) -> Estimate:
-    """Moves until everyone wanted (all, by default) has been visited, the start included; from starts [w].
+    """Mean number of moves until all `wanted` clients (by default all) are visited, from starts [w], which count.
 
-    Move k is by laws[order[k]], and order begins again where it ends. ∞ if that need not happen, or if it does not
-    happen to one of the walks within LONGEST moves.
+    Move k follows laws[order[k]]; `order` repeats. ∞ if covering them is not certain, or if one of the walks has not
+    done so within LONGEST moves.
     """
     n = laws[0].n
     wanted = np.arange(n) if wanted is None else wanted
@@ -113,7 +115,7 @@ def cover_time(
 
 
 def _surely(laws: Sequence[Law], wanted: IntArray) -> bool:
-    """Whether the laws together lead to all of these clients again and again."""
+    """Whether the laws together lead to all of these clients infinitely often."""
     if all(law.jump > 0 for law in laws):
         return not np.setdiff1d(wanted, np.concatenate([law.members for law in laws])).size
     closed = Chain(sum(law.matrix() for law in laws) / len(laws)).closed
@@ -121,16 +123,16 @@ def _surely(laws: Sequence[Law], wanted: IntArray) -> bool:
 
 
 def hitting_times(chain: Chain) -> FloatArray:
-    """H [n,n]: mean moves from i until first at j, (Z_jj − Z_ij)/π_j with Z = (I − P + 1π)⁻¹; for irreducible P."""
+    """Mean moves H [n,n] from i until the first at j, (Z_jj − Z_ij)/π_j with Z = (I − P + 1π)⁻¹; P irreducible."""
     if len(chain.classes) > 1:
-        raise ValueError("hitting times need a walk that can get from everywhere to everywhere")
+        raise ValueError("hitting times need a walk that can get from everywhere to everywhere (an irreducible P)")
     pi = chain.stationary
     z = np.linalg.inv(np.eye(chain.n) - chain.dense + pi)
     return np.asarray((np.diag(z) - z) / pi)
 
 
 def matthews(chain: Chain) -> tuple[float, float]:
-    """Between these lie mean cover times: the shortest and the longest hitting time × (1 + ½ + … + 1/(n − 1))."""
+    """Matthews' bounds on the mean cover time: the shortest and longest hitting time × (1 + ½ + … + 1/(n − 1))."""
     if chain.n == 1:
         return 0.0, 0.0
     if len(chain.classes) > 1:

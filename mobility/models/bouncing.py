@@ -1,4 +1,4 @@
-"""Straight moves that bounce off what stops movement and off the borders, like light off a mirror."""
+"""Straight moves that bounce off walls and borders, like light off a mirror."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 import shapely
 
-from fedmule.mobility.models.movement import FloatArray, IntArray, Ways, timed
+from fedmule.mobility.models.movement import FloatArray, IntArray, Routes, timed_routes
 from fedmule.mobility.terrain import Terrain
 
-TOUCH_M = 1e-7  # so that rounding lets nobody slip past a corner; far below the clearance off walls
-MOST_BOUNCES = 64  # of one move; whoever is caught in a narrow corner stops there
+TOUCH_M = 1e-7  # tolerance, so that rounding lets nobody slip past a corner; far below the clearance off walls
+MOST_BOUNCES = 64  # in one move; a walker caught in a narrow corner stops there
 
 
 @dataclass(frozen=True)
 class Bounced:
-    """Where moves led."""
+    """Outcome of moves."""
 
-    ways: Ways
-    move: FloatArray  # [m,2] the moves asked for, as they point after all bounces
+    routes: Routes
+    move: FloatArray  # [m,2] the moves, in the directions they have after all bounces
 
 
 class Bounds:
-    """The edges of the largest open area. Moves keep lengths and angles, so a uniform crowd stays uniform."""
+    """Edges of the largest open area. Bounces preserve lengths and angles, so a uniform crowd stays uniform."""
 
     def __init__(self, terrain: Terrain) -> None:
         self._terrain = terrain
@@ -38,27 +38,27 @@ class Bounds:
         self._tree = shapely.STRtree(np.asarray(lines))
 
     def go(self, start: FloatArray, move: FloatArray, speed_mps: FloatArray) -> Bounced:
-        """Moves [m,2] from positions [m,2] of the area at speeds [m]."""
+        """Make moves [m,2] from positions [m,2] of the area at speeds [m]."""
         here, left, move = start.copy(), move.copy(), move.copy()
         passed_m = np.zeros(len(start))
         walkers, metres, points = [], [], []
         going = np.arange(len(start))
         for _ in range(MOST_BOUNCES):
-            share, edge = self._first_hit(here[going], left[going])
-            way = share[:, None] * left[going]
-            here[going] = np.clip(here[going] + way, 0.0, self._terrain.size_m)
-            passed_m[going] += np.hypot(*way.T)
+            fraction, edge = self._first_hit(here[going], left[going])
+            step = fraction[:, None] * left[going]
+            here[going] = np.clip(here[going] + step, 0.0, self._terrain.size_m)
+            passed_m[going] += np.hypot(*step.T)
             walkers.append(going)
             metres.append(passed_m[going])
             points.append(here[going])
-            left[going] -= way
+            left[going] -= step
             hit = edge >= 0
             going, normal = going[hit], self._inward[edge[hit]]
             for vector in (left, move):  # v − 2 (v·n) n
                 vector[going] -= 2 * (vector[going] * normal).sum(axis=1)[:, None] * normal
             if not going.size:
                 break
-        passed_m[going] += np.hypot(*left[going].T)  # for whoever is caught, time goes on
+        passed_m[going] += np.hypot(*left[going].T)  # time passes for a walker that is caught
         walkers.append(going)
         metres.append(passed_m[going])
         points.append(here[going])
@@ -68,12 +68,12 @@ class Bounds:
         np.maximum.at(high, walker, xy)
         if not self._terrain.off_surfaces(low, high).all():
             routes = [np.concatenate([start[i][None], xy[walker == i]]) for i in range(len(start))]
-            return Bounced(timed(self._terrain, routes, speed_mps), move)
-        return Bounced(Ways(walker, along_m / speed_mps[walker], xy, passed_m / speed_mps, here), move)
+            return Bounced(timed_routes(self._terrain, routes, speed_mps), move)
+        return Bounced(Routes(walker, along_m / speed_mps[walker], xy, passed_m / speed_mps, here), move)
 
     def _first_hit(self, here: FloatArray, move: FloatArray) -> tuple[FloatArray, IntArray]:
-        """The share [m] of each move until it meets an edge from inside, and which edge [m]; 1 and -1 if none."""
-        share, hit = np.ones(len(here)), np.full(len(here), -1, dtype=np.int64)
+        """Fraction [m] of each move at which it hits an edge from inside, and which edge [m]; 1 and -1 if none."""
+        fraction, hit = np.ones(len(here)), np.full(len(here), -1, dtype=np.int64)
         low, high = np.minimum(here, here + move) - TOUCH_M, np.maximum(here, here + move) + TOUCH_M
         row, edge = self._tree.query(shapely.box(low[:, 0], low[:, 1], high[:, 0], high[:, 1]))
         towards = -(move[row] * self._inward[edge]).sum(axis=1)
@@ -85,5 +85,5 @@ class Bounds:
         row, edge, at = row[on_edge], edge[on_edge], at[on_edge]
         order = np.lexsort((edge, at, row))
         first = order[np.unique(row[order], return_index=True)[1]]
-        share[row[first]], hit[row[first]] = at[first], edge[first]
-        return share, hit
+        fraction[row[first]], hit[row[first]] = at[first], edge[first]
+        return fraction, hit

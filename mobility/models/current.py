@@ -1,4 +1,4 @@
-"""A steady current in the plane that has no sources and flows along every shore."""
+"""A steady, divergence-free current in the plane that flows along every shore."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import shapely
 from fedmule.mobility.models.movement import FloatArray, IntArray
 from fedmule.mobility.terrain import Terrain
 
-SHORE = 0.5  # of an eddy's radius: how far out the shore slows the current
-GRID = 100  # points a side, to find the strongest current
+SHORE = 0.5  # width of the zone in which a shore slows the current, in eddy radii
+GRID = 100  # points per side of the grid on which the strongest current is found
 
 
 class Current:
-    """u = (∂ψ/∂y, −∂ψ/∂x) for ψ = R · Σ s exp(−r²/2a²): eddies of radius a that turn left (s = 1) or right (−1).
+    """Current u = (∂ψ/∂y, −∂ψ/∂x) for ψ = R · Σ s exp(−r²/2a²): eddies of radius a, turning left (s = 1) or right (−1).
 
     R rises from 0 at every shore to 1 at distance SHORE·a from it, so no water crosses the shores of the largest open
     area. ψ is scaled so that the strongest current is `speed_mps`.
@@ -27,24 +27,24 @@ class Current:
         self._scale = 1.0
         some = (np.stack(np.meshgrid(*[np.arange(GRID)] * 2), axis=-1).reshape(-1, 2) + 0.5) / GRID * terrain.size_m
         near = np.concatenate(
-            [some, *(centres + radius_m * np.array(way) for way in ((1, 0), (0, 1), (-1, 0), (0, -1)))]
+            [some, *(centres + radius_m * np.array(side) for side in ((1, 0), (0, 1), (-1, 0), (0, -1)))]
         )
         water = near[terrain.area_of(near) == 0]
         strongest = np.hypot(*self.velocity(water).T).max(initial=0.0) if len(water) else 0.0
         self._scale = speed_mps / strongest if strongest > 0 else 0.0
 
     def stream(self, xy: FloatArray) -> FloatArray:
-        """ψ [m] at positions [m,2], m²/s: it stays the same for whoever drifts."""
+        """Stream function ψ [m] at positions [m,2], m²/s: constant along the path of whoever drifts."""
         return self._scale * self._ramp(xy)[0] * self._eddies(xy)[0]
 
     def velocity(self, xy: FloatArray) -> FloatArray:
-        """u [m,2] at positions [m,2], m/s."""
+        """Velocities u [m,2] at positions [m,2], m/s."""
         (ramp, ramp_slope), (eddies, eddies_slope) = self._ramp(xy), self._eddies(xy)
         slope = self._scale * (ramp[:, None] * eddies_slope + eddies[:, None] * ramp_slope)
         return np.stack([slope[:, 1], -slope[:, 0]], axis=1)
 
     def drifted(self, xy: FloatArray, seconds: float) -> FloatArray:
-        """Where positions [m,2] drift to in a short time (Runge and Kutta, fourth order)."""
+        """Positions [m,2] after drifting for a short time (fourth-order Runge–Kutta)."""
         a = self.velocity(xy)
         b = self.velocity(xy + seconds / 2 * a)
         c = self.velocity(xy + seconds / 2 * b)
@@ -52,13 +52,13 @@ class Current:
         return xy + seconds / 6 * (a + 2 * b + 2 * c + d)
 
     def _eddies(self, xy: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Σ s exp(−r²/2a²) [m] and its gradient [m,2]."""
+        """Sum Σ s exp(−r²/2a²) [m] and its gradient [m,2]."""
         gap = xy[:, None] - self._centres
         each = self._senses * np.exp(-(gap**2).sum(axis=2) / (2 * self._radius_m**2))
         return each.sum(axis=1), -(each[:, :, None] * gap).sum(axis=1) / self._radius_m**2
 
     def _ramp(self, xy: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """R [m] and its gradient [m,2]."""
+        """Ramp R [m] and its gradient [m,2]."""
         from fedmule.mobility.models.shores import ramps  # compiled, so only where it is needed
 
         ramp, slope = ramps(xy, self._edges, self._until, SHORE * self._radius_m)
@@ -66,7 +66,7 @@ class Current:
 
 
 def _shores(terrain: Terrain) -> tuple[FloatArray, IntArray]:
-    """Edges [e,2,2] of the four borders and of every piece of land in turn, and where each of them ends [k]."""
+    """Edges [e,2,2] of the four borders and of every piece of land, and the index at which each shore ends [k]."""
     ground = shapely.box(0.0, 0.0, *terrain.size_m)
     land = shapely.get_parts(ground.difference(terrain.areas[0]))
     rings = [shapely.get_coordinates(ground)[[i, i + 1]] for i in range(4)]
@@ -76,5 +76,5 @@ def _shores(terrain: Terrain) -> tuple[FloatArray, IntArray]:
         if isinstance(piece, shapely.Polygon)
     ]
     edges = [[np.stack([xy[:-1], xy[1:]], axis=1) for xy in shore] for shore in shores]
-    whole = [np.concatenate(parts) for parts in edges]
-    return np.concatenate(whole), np.cumsum([len(part) for part in whole])
+    joined = [np.concatenate(parts) for parts in edges]
+    return np.concatenate(joined), np.cumsum([len(shore) for shore in joined])

@@ -1,4 +1,4 @@
-"""Gauss–Markov: velocity remembers itself for a while."""
+"""Gauss–Markov: velocity with memory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from fedmule.mobility.terrain import Terrain
 
 
 class GaussMarkov(Movement):
-    """v ← α v + σ √(1 − α²) w every `step_s`, with memory α and w standard normal (Liang and Haas, mean velocity 0).
+    """Walkers with v ← α v + σ √(1 − α²) w every `step_s`, with memory α and w standard normal.
 
-    Both components are N(0, σ²) at all times, correlated by αᵏ over k steps; the speed is Rayleigh distributed with
-    mean σ √(π/2) = `speed_mps`. At walls and borders way and velocity are mirrored, which leaves all of this, and the
-    uniform density, as it is.
+    This is the model of Liang and Haas with mean velocity 0.
+    Both components are N(0, σ²) at all times, with correlation αᵏ over k steps; the speed is Rayleigh distributed with
+    mean σ √(π/2) = `speed_mps`. Walls and borders mirror move and velocity, which preserves all of this, and the
+    uniform density.
     """
 
     still = False
@@ -40,16 +41,20 @@ class GaussMarkov(Movement):
         self._velocity = np.zeros((count, 2))
 
     def start(self) -> FloatArray:
+        """Uniform over the open ground."""
         return random_positions(self._terrain, self._draw, np.arange(len(self._steps)), 0 * self._steps)
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
+        """One step at a constant velocity."""
         step = self._steps[client]
         self._steps[client] += 1
         memory = np.where(step > 0, self._memory, 0.0)[:, None]
-        noise = self._sigma * normals(self._draw(client, -1 - step, 2))  # negative: apart from those of the positions
+        noise = self._sigma * normals(
+            self._draw(client, -1 - step, 2)
+        )  # negative counters: distinct from those of the positions
         velocity = memory * self._velocity[client] + np.sqrt(1 - memory**2) * noise
         speed = np.hypot(*velocity.T)
-        went = self._bounds.go(xy, velocity * self._step_s, np.maximum(speed, 1e-12))
-        self._velocity[client] = went.move / self._step_s
-        walk = went.ways
+        bounced = self._bounds.go(xy, velocity * self._step_s, np.maximum(speed, 1e-12))
+        self._velocity[client] = bounced.move / self._step_s
+        walk = bounced.routes
         return Waypoints(client[walk.walker], t[walk.walker] + walk.seconds, walk.xy)

@@ -1,4 +1,4 @@
-"""Herds: wildlife that rests, grazes and walks together."""
+"""Herds: animals that rest, graze and walk together."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from fedmule.mobility.models.movement import (
     FloatArray,
     IntArray,
     Movement,
+    Routes,
     Waypoints,
-    Ways,
     headings,
     normals,
     random_positions,
-    ways,
+    shortest_routes,
 )
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import position_at
 
 REST, GRAZE, WALK = range(3)
-LOST = 4.0  # times the spread: how far from the centre an animal behind a wall is lost
+LOST = 4.0  # distance from the centre, in spreads, beyond which an animal behind a wall is lost
 
 
 class Herd(Movement):
-    """The centre of each herd rests, grazes or walks; its animals keep about it, each on a wandering course.
+    """Herds whose centre rests, grazes or walks, and whose animals wander about that centre.
 
-    What an animal keeps from the centre is an Ornstein–Uhlenbeck process: N(0, `spread_m`²) along each axis at all
-    times, correlated by e^(−t/`memory_s`). Every `step_s` the centre changes what it does with probability
-    `step_s` over the mean duration, to one of the other two alike, so it spends its time in proportion to the mean
-    durations. Grazing it takes a new direction every step, walking it keeps to one. Nobody is faster than
-    `top_speed_mps`; who cannot keep up follows.
+    An animal's offset from the centre is an Ornstein–Uhlenbeck process: N(0, `spread_m`²) along each axis at all
+    times, with correlation e^(−t/`memory_s`). Every `step_s` the centre switches, with probability `step_s` divided by
+    the mean duration of its activity, to either of the other two with equal probability, so it spends its time in
+    proportion to the mean durations. When grazing it takes a new direction every step, when walking it keeps one.
+    Nobody is faster than `top_speed_mps`; an animal that cannot keep up follows.
     """
 
     still = False
@@ -64,15 +64,16 @@ class Herd(Movement):
         self._step_s = step_s
         self._bounds = Bounds(terrain)
         herds = min(herds, count)
-        self.squad = np.arange(count) * herds // count  # [n] the herd of each client: equal, in order
-        self._ids = herds + np.arange(count)  # [n] of the animals' draws; ids below are the centres' own
+        self.squad = np.arange(count) * herds // count  # [n] herd of each client: of equal size, in order
+        self._ids = herds + np.arange(count)  # [n] ids of the animals' draws; lower ids are those of the centres
         self._steps = np.zeros(herds, dtype=np.int64)  # steps taken so far; numbers the draws
-        self.phase = np.zeros(herds, dtype=np.int64)  # what each herd does: REST, GRAZE or WALK
+        self.phase = np.zeros(herds, dtype=np.int64)  # activity of each herd: REST, GRAZE or WALK
         self.centre = np.empty((herds, 2))
         self._heading = np.empty((herds, 2))
         self._last = np.empty((count, 2))  # where each client's known waypoints end
 
     def start(self) -> FloatArray:
+        """Centres uniform over the open ground, activities and offsets in the steady state."""
         herd = np.arange(len(self._steps))
         uniform = self._draw(herd, 0 * herd - 1, 2)
         self.centre = random_positions(self._terrain, self._draw, herd, 0 * herd)
@@ -83,7 +84,7 @@ class Herd(Movement):
         return self._last.copy()
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
-        """The next step of these clients' herds, each as a whole."""
+        """Next step of the herds of these clients, with all their animals."""
         herd = np.unique(self.squad[client])
         self._steps[herd] += 1
         old = self.centre.copy()
@@ -96,10 +97,10 @@ class Herd(Movement):
         began_s = (step - 1) * self._step_s
         return Waypoints(member[walk.walker], began_s[walk.walker] + walk.seconds, walk.xy)
 
-    def _follow(self, member: IntArray, old: FloatArray, noise: FloatArray) -> Ways:
-        """Ways of animals for one step, at top speed; `old` [m,2] is where their centres were before it.
+    def _follow(self, member: IntArray, old: FloatArray, noise: FloatArray) -> Routes:
+        """Routes of animals for one step, at top speed; `old` [m,2] are the centres before it.
 
-        Their offsets o from the centre become ρ o + s √(1 − ρ²) w. Walls turn them back; who has got lost behind one
+        Offsets o from the centre become ρ o + s √(1 − ρ²) w. Animals bounce off walls; one that is lost behind a wall
         goes round it.
         """
         here, centre, top_mps = self._last[member], self.centre[self.squad[member]], np.full(len(member), self._top_mps)
@@ -111,11 +112,11 @@ class Herd(Movement):
         metres = np.hypot(*move.T)
         move *= np.minimum(1.0, self._top_mps * self._step_s / np.maximum(metres, 1e-12))[:, None]
         own, found = np.flatnonzero(~lost), np.flatnonzero(lost)
-        free = self._bounds.go(here[own], move[own], top_mps[own]).ways
-        back = ways(self._terrain, here[found], centre[found], top_mps[found])
+        free = self._bounds.go(here[own], move[own], top_mps[own]).routes
+        back = shortest_routes(self._terrain, here[found], centre[found], top_mps[found])
         duration, end = np.empty(len(member)), np.empty((len(member), 2))
         duration[own], duration[found], end[own], end[found] = free.duration, back.duration, free.end, back.end
-        return Ways(
+        return Routes(
             np.concatenate([own[free.walker], found[back.walker]]),
             np.concatenate([free.seconds, back.seconds]),
             np.concatenate([free.xy, back.xy]),
@@ -124,7 +125,7 @@ class Herd(Movement):
         )
 
     def _lead(self, herd: IntArray) -> None:
-        """Let the centres do one step."""
+        """Advance the centres by one step."""
         uniform = self._draw(herd, -1 - self._steps[herd], 3)
         phase = self.phase[herd]
         changes = uniform[:, 0] * self._mean_s[phase] < self._step_s
@@ -133,21 +134,21 @@ class Herd(Movement):
         turns = changes | (phase == GRAZE)
         heading = np.where(turns[:, None], headings(uniform[:, 2]), self._heading[herd])
         metres = self._speed_mps[phase] * self._step_s
-        went = self._bounds.go(self.centre[herd], heading * np.maximum(metres, 1e-9)[:, None], np.ones(len(herd)))
-        self._heading[herd] = went.move / np.maximum(metres, 1e-9)[:, None]
+        bounced = self._bounds.go(self.centre[herd], heading * np.maximum(metres, 1e-9)[:, None], np.ones(len(herd)))
+        self._heading[herd] = bounced.move / np.maximum(metres, 1e-9)[:, None]
         moves = metres > 0
-        self.centre[herd[moves]] = went.ways.end[moves]
+        self.centre[herd[moves]] = bounced.routes.end[moves]
 
     def _open(self, xy: FloatArray) -> FloatArray:
-        """Positions [m,2] mirrored at the borders, and out of obstacles to the nearest open ground."""
+        """Positions [m,2] mirrored at the borders, and moved out of walls to the nearest open ground."""
         size = np.array(self._terrain.size_m)
         xy = size - np.abs(size - np.abs(xy) % (2 * size))
         for i in np.flatnonzero(self._terrain.area_of(xy) != 0):
             xy[i] = self._terrain.nearest_open(xy[i])
         return xy
 
-    def _in_a_step(self, walk: Ways, member: IntArray) -> Ways:
-        """Walks slowed down to take a whole step, or cut off where it ends."""
+    def _in_a_step(self, walk: Routes, member: IntArray) -> Routes:
+        """Walks slowed down to take exactly one step, or cut off at its end."""
         late = walk.duration > self._step_s
         pace = self._step_s / np.where(walk.duration > 0, walk.duration, 1.0)
         spent = np.where(walk.duration[walk.walker] > 0, walk.seconds * pace[walk.walker], self._step_s)
@@ -162,4 +163,4 @@ class Herd(Movement):
             seconds, xy = np.append(walk.seconds[rows], self._step_s), np.concatenate([walk.xy[rows], end[i][None]])
             parts.append((np.full(len(seconds), i), seconds, xy))
         walker, seconds, xy = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return Ways(walker, seconds, xy, np.full(len(end), self._step_s), end)
+        return Routes(walker, seconds, xy, np.full(len(end), self._step_s), end)

@@ -1,4 +1,4 @@
-"""Manhattan: streets in a grid; at every crossing straight on, or left, or right."""
+"""Manhattan: a grid of streets; at every crossing straight on, left or right."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import shapely
 
 from fedmule.mobility.models.movement import (
+    BoolArray,
     Draw,
     FloatArray,
     IntArray,
@@ -13,8 +14,8 @@ from fedmule.mobility.models.movement import (
     MovementError,
     Waypoints,
     between,
+    shortest_routes,
     speed_under_way,
-    ways,
 )
 from fedmule.mobility.road_network import streets
 from fedmule.mobility.terrain import Terrain
@@ -24,10 +25,11 @@ MOST_ROUNDS = 5000  # of the iteration for the steady state
 
 
 class Manhattan(Movement):
-    """Each client goes from crossing to crossing, each side of a block at a new speed.
+    """Clients that walk from crossing to crossing, at a new speed for each side of a block.
 
-    It turns with probability `turn`, left or right alike, and back only in a dead end. Sides of blocks that something
-    stops are closed; of what is left the longest connected part counts. Clients start in the steady state.
+    A client turns with probability `turn`, left or right with equal probability, and back only in a dead end. Sides of
+    blocks that a wall stands across are closed; of the rest, the longest connected part is used. Clients start in the
+    steady state.
     """
 
     still = False
@@ -46,7 +48,7 @@ class Manhattan(Movement):
         self._speed_mps = speed_mps
         x, y = (streets(size, block) for size, block in zip(terrain.size_m, block_m, strict=True))
         self.crossings: FloatArray = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2)
-        # A side of a block in one direction is 4·crossing + direction; `end` [4c] is the crossing it leads to.
+        # Side of a block in one direction: 4·crossing + direction; `end` [4c] is the crossing it leads to.
         column, row = np.divmod(np.arange(len(self.crossings)), len(y))
         to_column, to_row = column[:, None] + STEPS[:, 0], row[:, None] + STEPS[:, 1]
         within = (to_column >= 0) & (to_column < len(x)) & (to_row >= 0) & (to_row < len(y))
@@ -57,7 +59,7 @@ class Manhattan(Movement):
         self._steps = np.zeros(count, dtype=np.int64)  # sides begun so far; numbers the draws
 
     def start(self) -> FloatArray:
-        """A side in proportion to how often it is walked and how long it takes, a uniform position on it."""
+        """Uniform positions on sides chosen in proportion to how often they are walked and how long they take."""
         client = np.arange(len(self._side))
         uniform = self._draw(client, np.full(len(client), -1), 2)
         until = np.cumsum(self.steady() * self._length_m())
@@ -66,6 +68,7 @@ class Manhattan(Movement):
         return start + uniform[:, 1:] * (end - start)
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
+        """The next side of a block."""
         step = self._steps[client]
         self._steps[client] += 1
         uniform = self._draw(client, step, 2)
@@ -76,11 +79,11 @@ class Manhattan(Movement):
         following = 4 * self.end[side] + (side + choice) % 4
         self._side[client] = side = np.where(first, side, following)
         under_way, fresh = speed_under_way(self._speed_mps, uniform[:, 1]), between(self._speed_mps, uniform[:, 1])
-        walk = ways(self._terrain, xy, self.crossings[self.end[side]], np.where(first, under_way, fresh))
+        walk = shortest_routes(self._terrain, xy, self.crossings[self.end[side]], np.where(first, under_way, fresh))
         return Waypoints(client[walk.walker], t[walk.walker] + walk.seconds, walk.xy)
 
     def steady(self) -> FloatArray:
-        """How often each side [4c] is walked in the long run: π = π P, by iteration from equal shares."""
+        """Frequency with which each side [4c] is walked in the long run: π = π P, by iteration from equal shares."""
         side = np.flatnonzero(self.open)
         ahead = 4 * self.end[side][:, None] + (side[:, None] + np.arange(4)) % 4
         share = np.zeros(len(self.open))
@@ -90,17 +93,17 @@ class Manhattan(Movement):
                 ahead.ravel(), (share[side][:, None] * self.turns[side]).ravel(), minlength=len(share)
             )  # fmt: skip
             change = np.abs(moved - share).max() * len(side)
-            share = (share + moved) / 2  # half of them wait, so that it settles also where it would alternate
+            share = (share + moved) / 2  # half of them wait, so that an alternating chain converges too
             if change < 1e-9:
                 break
         return share
 
     def _length_m(self) -> FloatArray:
-        ways_ = self.crossings[self.end] - np.repeat(self.crossings, 4, axis=0)
-        return np.where(self.open, np.hypot(*ways_.T), 0.0)
+        sides = self.crossings[self.end] - np.repeat(self.crossings, 4, axis=0)
+        return np.where(self.open, np.hypot(*sides.T), 0.0)
 
-    def _open_sides(self) -> np.ndarray:
-        """Which sides [4c] can be walked: free of what stops movement, and of the longest connected part."""
+    def _open_sides(self) -> BoolArray:
+        """Which sides [4c] can be walked: clear of walls, and in the longest connected part."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
@@ -110,7 +113,7 @@ class Manhattan(Movement):
         free = shapely.covers(self._terrain.areas[0], lines)
         side, start, end = side[free], start[free], end[free]
         if not side.size:
-            raise MovementError("leaves no side of a block free of what stops movement", ".block_m")
+            raise MovementError("leaves no side of a block clear of obstacles that stop movement", ".block_m")
         count = len(self.crossings)
         joined = coo_array((np.ones(len(side)), (start, end)), shape=(count, count))
         part = np.asarray(connected_components(joined, directed=False)[1])[start]
@@ -120,11 +123,11 @@ class Manhattan(Movement):
         return is_open
 
     def _turns(self, turn: float) -> FloatArray:
-        """Probabilities [4c,4] of going straight on, left, back and right at the end of each side."""
+        """Probabilities [4c,4] of going straight on, left, back or right at the end of each side."""
         side = np.arange(len(self.end))
         can = self.open[4 * self.end[:, None] + (side[:, None] + np.arange(4)) % 4]
         wish = can * np.array([1 - turn, turn / 2, 0.0, turn / 2])
-        forced = can * np.array([0.0, 1.0, 0.0, 1.0])  # whoever must turn although he never would
+        forced = can * np.array([0.0, 1.0, 0.0, 1.0])  # where the only choice is to turn although `turn` is 0
         wish = np.where(wish.sum(axis=1, keepdims=True) > 0, wish, forced)
         total = wish.sum(axis=1, keepdims=True)
         return np.where(total > 0, wish / np.where(total > 0, total, 1.0), np.array([0.0, 0.0, 1.0, 0.0]))

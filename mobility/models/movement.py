@@ -1,4 +1,4 @@
-"""What a movement model is: where clients start, and their next waypoints when asked."""
+"""Base class of mobility models: start positions, and further waypoints on demand."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.mobility.terrain import PLACE_TRIES, Terrain
+from fedmule.mobility.terrain import POSITION_TRIES, Terrain
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
-NOWHERE_X_M = -1e8  # whoever is not there at all waits at or west of here, out of everyone's reach
+NOWHERE_X_M = -1e8  # absent clients wait at or west of here, out of everyone's reach
 
-# draw(ids [m], counters [m], k) -> uniform numbers [m,k] that depend on (id, counter) alone, so that movement
-# does not depend on the order in which it is asked for.
+# draw(ids [m], counters [m], k) -> uniform numbers [m,k] that depend on (id, counter) alone, so that movement does not
+# depend on the order of queries.
 Draw = Callable[[IntArray, IntArray, int], FloatArray]
 
 
 class MovementError(ValueError):
-    """A model that cannot move its clients on this terrain; `key` is the dotted rest of the key that is wrong."""
+    """A model cannot move its clients on this terrain; `key` is the dotted rest of the scenario key at fault."""
 
     def __init__(self, message: str, key: str = "") -> None:
         self.key = key
@@ -31,7 +31,7 @@ class MovementError(ValueError):
 
 @dataclass(frozen=True)
 class Waypoints:
-    """Waypoints of several clients, those of one client in the order of time; linear in between."""
+    """Waypoints of several clients, with straight legs in between; those of each client are in order of time."""
 
     client: IntArray  # [k]
     t: FloatArray  # [k] s
@@ -39,6 +39,7 @@ class Waypoints:
 
     @staticmethod
     def join(parts: list[Waypoints]) -> Waypoints:
+        """Concatenate waypoints, in the order given."""
         return Waypoints(
             np.concatenate([p.client for p in parts]),
             np.concatenate([p.t for p in parts]),
@@ -47,40 +48,40 @@ class Waypoints:
 
 
 class Movement:
-    """Base of the movement models. A model of one's own overrides `start` and, if clients move, `extend`."""
+    """Base class of mobility models. Subclass and override `start` and, if clients move, `extend`."""
 
-    still = True  # False: clients move between visits, and `extend` is asked for their waypoints
+    still = True  # False: clients move between visits, and `extend` is called for their waypoints
 
     def start(self) -> FloatArray:
         """Positions [n,2] at time 0."""
         raise NotImplementedError
 
     def first_positions(self) -> FloatArray | None:
-        """Where everyone [n,2] is when first there; None: where they start."""
+        """Positions [n,2] at which clients first appear; None if those at time 0."""
         return None
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
-        """What follows the last waypoints (t [m], xy [m,2]) of these clients: at least one waypoint each.
+        """Waypoints after the last ones (t [m], xy [m,2]) of these clients: at least one for each client.
 
-        Waypoints of further clients may come along where several move together.
+        Where several clients move together, waypoints of others may be included.
         """
         raise NotImplementedError
 
     def there(self, t: float) -> BoolArray | None:
-        """Who [n] is there at all at time t; None: everyone, always."""
+        """Which clients [n] are present at time t; None if all are, always."""
         return None
 
     def next_arrival_s(self, t: float) -> float:
-        """When somebody comes next after t who was not there; inf if nobody does."""
+        """Time after t at which the next absent client arrives; inf if none does."""
         return np.inf
 
     def after_visit(self, visit: int) -> FloatArray | None:
-        """New positions [n,2] if everyone is placed anew after this visit, else None. For still models only."""
+        """New positions [n,2] if all are redrawn after this visit, otherwise None. For still models only."""
         return None
 
 
 def somewhere(xy: FloatArray) -> BoolArray:
-    """Which positions [m,2] are positions at all, not those of clients that are not there."""
+    """Which positions [m,2] are real ones, not those of absent clients."""
     found: BoolArray = xy[:, 0] > NOWHERE_X_M
     return found
 
@@ -89,7 +90,7 @@ def random_positions(terrain: Terrain, draw: Draw, ids: IntArray, counters: IntA
     """Positions [m,2], uniform over the largest open area."""
     size = np.array(terrain.size_m)
     return terrain.open_positions(
-        len(ids), lambda rows, attempt: draw(ids[rows], counters[rows] * PLACE_TRIES + attempt, 2) * size
+        len(ids), lambda rows, attempt: draw(ids[rows], counters[rows] * POSITION_TRIES + attempt, 2) * size
     )
 
 
@@ -99,7 +100,7 @@ def positions_near(
     """Positions [m,2], uniform over the open part of the disc round each centre [m,2]."""
 
     def propose(rows: IntArray, attempt: int) -> FloatArray:
-        uniform = draw(ids[rows], counters[rows] * PLACE_TRIES + attempt, 2)
+        uniform = draw(ids[rows], counters[rows] * POSITION_TRIES + attempt, 2)
         return centre[rows] + on_disc(uniform, radius_m)
 
     return terrain.open_positions(len(ids), propose)
@@ -112,7 +113,7 @@ def on_disc(uniform: FloatArray, radius_m: float) -> FloatArray:
 
 
 def between(low_high: tuple[float, float], uniform: FloatArray) -> FloatArray:
-    """Uniform numbers of [0,1) stretched to [low, high)."""
+    """Uniform numbers from [0,1), scaled to [low, high)."""
     low, high = low_high
     return low + (high - low) * uniform
 
@@ -124,13 +125,13 @@ def mean_slowness(speed_mps: tuple[float, float]) -> float:
 
 
 def speed_under_way(speed_mps: tuple[float, float], uniform: FloatArray) -> FloatArray:
-    """Speeds of those met under way, density ∝ 1/v on [low, high]: the slow are longer on their way."""
+    """Speeds of walkers observed at a random moment: density ∝ 1/v on [low, high], since slow legs last longer."""
     low, high = speed_mps
     return low * (high / low) ** uniform
 
 
 def normals(uniform: FloatArray) -> FloatArray:
-    """Independent standard normal numbers [m,2] from uniform ones [m,2] (Box and Muller)."""
+    """Independent standard normal numbers [m,2] from uniform ones [m,2] (Box–Muller)."""
     radius, angle = np.sqrt(-2 * np.log1p(-uniform[:, 0])), 2 * np.pi * uniform[:, 1]
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
@@ -141,24 +142,25 @@ def headings(uniform: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Ways:
-    """The ways of several walkers: their corners and ends, without the starts."""
+class Routes:
+    """Timed routes of several walkers: their corners and ends, without the starts."""
 
     walker: IntArray  # [k] which walker a point belongs to; a walker's points are in order
     seconds: FloatArray  # [k] since departure
     xy: FloatArray  # [k,2]
-    duration: FloatArray  # [m] seconds of each whole way
+    duration: FloatArray  # [m] seconds of each complete route
     end: FloatArray  # [m,2]
 
 
-def ways(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Ways:
-    """Shortest ways for walkers from start [m,2] to goal [m,2] at speeds [m]; straight ones all at once."""
+def shortest_routes(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Routes:
+    """Shortest routes of walkers from start [m,2] to goal [m,2] at speeds [m]."""
+    # Straight ones are handled all at once.
     straight = np.zeros(len(start), dtype=bool) if terrain.surfaces else terrain.clear(start, goal)
     bent = np.flatnonzero(~straight)
-    rest = timed(terrain, [terrain.route(start[i], goal[i]) for i in bent], speed_mps[bent])
+    rest = timed_routes(terrain, [terrain.route(start[i], goal[i]) for i in bent], speed_mps[bent])
     duration, end = np.hypot(*(goal - start).T) / speed_mps, goal.copy()
     duration[bent], end[bent] = rest.duration, rest.end
-    return Ways(
+    return Routes(
         np.concatenate([np.flatnonzero(straight), bent[rest.walker]]),
         np.concatenate([duration[straight], rest.seconds]),
         np.concatenate([goal[straight], rest.xy]),
@@ -167,11 +169,11 @@ def ways(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: Float
     )
 
 
-def timed(terrain: Terrain, routes: list[FloatArray], speed_mps: FloatArray) -> Ways:
-    """Ways along given routes, each [k,2] from its start, at speeds [m]; slower or faster on the surfaces."""
+def timed_routes(terrain: Terrain, routes: list[FloatArray], speed_mps: FloatArray) -> Routes:
+    """Walks along given routes, each [k,2] from its start, at speeds [m], slower or faster on the surfaces."""
     walks = [terrain.timed_route(route, speed) for route, speed in zip(routes, speed_mps, strict=True)]
     walker = np.repeat(np.arange(len(walks)), [len(positions) - 1 for _, positions in walks])
-    return Ways(
+    return Routes(
         walker.astype(np.int64),
         np.concatenate([np.empty(0), *(seconds[1:] for seconds, _ in walks)]),
         np.concatenate([np.empty((0, 2)), *(positions[1:] for _, positions in walks)]),

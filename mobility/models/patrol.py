@@ -1,4 +1,4 @@
-"""Patrol: one route, walked over and over."""
+"""Patrol: one route, walked again and again."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from fedmule.mobility.models.movement import (
     MovementError,
     Waypoints,
     between,
-    timed,
+    timed_routes,
 )
 from fedmule.mobility.terrain import Terrain
 
 
 class Patrol(Movement):
-    """All go from point to point of a route and stop at each, round and round or back and forth.
+    """Clients that walk from point to point of one route and stop at each, round and round or back and forth.
 
-    Between points they take the shortest way, each time at a new speed. At the start they are spread evenly over the
-    route.
+    Between points they take the shortest route, each time at a new speed. They start evenly spread over the route.
     """
 
     still = False
@@ -44,8 +43,8 @@ class Patrol(Movement):
         points = _given(terrain, route) if route else _rectangle(terrain)
         order = [*range(len(points)), *range(len(points) - 2, -1, -1)] if turn_back else [*range(len(points)), 0]
         legs = [terrain.route(points[a], points[b]) for a, b in pairwise(order)]
-        walk = timed(terrain, legs, np.ones(len(legs)))
-        # The corners of all legs in order, and when one comes by at 1 m/s; leg j has those of first[j] to first[j + 1].
+        walk = timed_routes(terrain, legs, np.ones(len(legs)))
+        # Corners of all legs in order, and when they are reached at 1 m/s; those of leg j are first[j]:first[j + 1].
         self._first = np.searchsorted(walk.walker, np.arange(len(legs) + 1))
         ends = np.cumsum(walk.duration)
         if ends[-1] <= 0:
@@ -54,15 +53,17 @@ class Patrol(Movement):
         self._at[self._first[1:] - 1] = ends
         self._xy = walk.xy
         self._begin = points[0]
-        self._passed = ends[-1] * np.arange(count) / count  # of the round, at 1 m/s
+        self._passed = ends[-1] * np.arange(count) / count  # part of the round completed, in seconds at 1 m/s
         self._leg = np.searchsorted(ends, self._passed, side="right")
         self._legs = np.zeros(count, dtype=np.int64)  # legs begun so far; numbers the draws
 
     def start(self) -> FloatArray:
+        """Evenly spread over the route."""
         at, xy = np.append(0.0, self._at), np.concatenate([self._begin[None], self._xy])
         return np.stack([np.interp(self._passed, at, xy[:, axis]) for axis in (0, 1)], axis=1)
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
+        """The rest of the leg, and the pause at its end."""
         uniform = self._draw(client, self._legs[client], 2)
         self._legs[client] += 1
         speed, pause = between(self._speed_mps, uniform[:, 0]), between(self._pause_s, uniform[:, 1])
@@ -94,7 +95,7 @@ def _given(terrain: Terrain, route: tuple[tuple[float, float], ...]) -> FloatArr
 
 
 def _rectangle(terrain: Terrain) -> FloatArray:
-    """A quarter of the terrain's size off its borders, or on the open ground nearest to there."""
+    """Corners a quarter of the terrain's size from its borders, or the open positions nearest to them."""
     corners = np.array([(0.25, 0.25), (0.75, 0.25), (0.75, 0.75), (0.25, 0.75)]) * terrain.size_m
     off = terrain.area_of(corners) != 0
     return np.array([terrain.nearest_open(xy) if moved else xy for xy, moved in zip(corners, off, strict=True)])

@@ -1,4 +1,4 @@
-"""Clients that move as a recorded trace says, and are out of everyone's reach while they are not in it."""
+"""Recorded movement: clients follow a trace, and are out of reach while it does not contain them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.formats import read_trace
 from fedmule.mobility.traces.trace import Trace, TraceError
 
-AT_ONCE = 16  # waypoints given out at a time
+AT_ONCE = 16  # waypoints handed out at a time
 
 
-class Traced(Movement):
-    """The first `count` nodes of a trace; the run begins when the trace does, and last positions are held.
+class Recorded(Movement):
+    """The first `count` nodes of a trace. The run begins when the trace does, and last positions are held.
 
     `shift_m` is added to all positions; `origin` is the longitude and latitude of (0, 0) for GPX and GeoJSON.
     """
@@ -42,24 +42,27 @@ class Traced(Movement):
                 f"{path}: leaves the terrain of {terrain.size_m[0]:g} × {terrain.size_m[1]:g} m: it goes from "
                 f"({low_x:.1f}, {low_y:.1f}) to ({high_x:.1f}, {high_y:.1f}); see terrain.size_m and shift_m"
             )
-        away = NOWHERE_X_M * (1 + np.arange(count))  # far from each other too
-        ways = [_way(trace, i, away[i], shift_m) for i in range(count)]
-        self._first = np.concatenate([[0], np.cumsum([len(way) for way in ways])])
-        self._t, self._xy = np.concatenate(ways)[:, 0], np.concatenate(ways)[:, 1:]
-        self._next = self._first[:-1] + [np.searchsorted(way[:, 0], 0.0, side="right") for way in ways]
+        away = NOWHERE_X_M * (1 + np.arange(count))  # far from each other as well
+        paths = [_path(trace, i, away[i], shift_m) for i in range(count)]
+        self._first = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
+        self._t, self._xy = np.concatenate(paths)[:, 0], np.concatenate(paths)[:, 1:]
+        self._next = self._first[:-1] + [np.searchsorted(path[:, 0], 0.0, side="right") for path in paths]
         self._stay_of, self._comes_s, self._goes_s = _stays(trace, count)
         first = [int(np.argmax(~np.isnan(trace.x[a:b]))) + a for a, b in pairwise(trace.first[: count + 1])]
         self._first_xy = np.stack([trace.x[first], trace.y[first]], axis=1) + shift_m
 
     def start(self) -> FloatArray:
-        return self._xy[self._next - 1]
+        """Positions [n,2] at the beginning of the trace."""
+        return np.asarray(self._xy[self._next - 1])
 
     def first_positions(self) -> FloatArray:
+        """Positions [n,2] at which nodes first appear in the trace."""
         return self._first_xy
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
+        """The next waypoints of the trace; a node without any stays where it is."""
         left = np.minimum(self._first[client + 1] - self._next[client], AT_ONCE)
-        rest = client[left == 0]  # nothing more is known of them: they stay
+        rest = client[left == 0]  # the trace has no more of them: they stay
         who = np.repeat(client, left)
         rows = np.arange(len(who)) - np.repeat(np.cumsum(left) - left, left) + self._next[who]
         self._next[client] += left
@@ -71,30 +74,32 @@ class Traced(Movement):
         )
 
     def there(self, t: float) -> BoolArray:
+        """Which clients [n] the trace contains at time t."""
         mask = np.zeros(len(self._next), dtype=bool)
         mask[self._stay_of[(self._comes_s <= t) & (t < self._goes_s)]] = True
         return mask
 
     def next_arrival_s(self, t: float) -> float:
+        """Time after t at which the next node appears; inf if none does."""
         return float(self._comes_s[self._comes_s > t].min(initial=np.inf))
 
 
-def _way(trace: Trace, node: int, away_m: float, shift_m: tuple[float, float]) -> FloatArray:
-    """Rows t, x, y of a node from time 0 on, with a jump away when it goes and back when it comes."""
+def _path(trace: Trace, node: int, away_m: float, shift_m: tuple[float, float]) -> FloatArray:
+    """Rows t, x, y of a node from time 0 on, with a jump away when it leaves and back when it arrives."""
     rows = slice(trace.first[node], trace.first[node + 1])
-    way = np.stack([trace.t[rows] - trace.begin_s, trace.x[rows] + shift_m[0], trace.y[rows] + shift_m[1]], axis=1)
-    gone = np.isnan(way[:, 1])
-    way[gone, 1:] = away_m, 0.0
+    path = np.stack([trace.t[rows] - trace.begin_s, trace.x[rows] + shift_m[0], trace.y[rows] + shift_m[1]], axis=1)
+    gone = np.isnan(path[:, 1])
+    path[gone, 1:] = away_m, 0.0
     goes = np.flatnonzero(gone[1:]) + 1
     comes = np.flatnonzero(~gone & np.append(True, gone[:-1]))
-    before_going = np.column_stack([way[goes, 0], way[goes - 1, 1:]])
-    before_coming = np.column_stack([way[comes, 0], np.full(len(comes), away_m), np.zeros(len(comes))])
-    way = np.insert(way, np.append(goes, comes), np.concatenate([before_going, before_coming]), axis=0)
-    return way if way[0, 0] == 0 else np.insert(way, 0, (0.0, away_m, 0.0), axis=0)
+    before_going = np.column_stack([path[goes, 0], path[goes - 1, 1:]])
+    before_coming = np.column_stack([path[comes, 0], np.full(len(comes), away_m), np.zeros(len(comes))])
+    path = np.insert(path, np.append(goes, comes), np.concatenate([before_going, before_coming]), axis=0)
+    return path if path[0, 0] == 0 else np.insert(path, 0, (0.0, away_m, 0.0), axis=0)
 
 
 def _stays(trace: Trace, count: int) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Who is there from when to when; for ever if nothing says when it goes."""
+    """Nodes and the times between which they are present; inf where a node does not leave."""
     stays: list[tuple[int, float, float]] = []
     for node in range(count):
         rows = slice(trace.first[node], trace.first[node + 1])

@@ -1,4 +1,4 @@
-"""The paper's graph: random positions, drawn anew every few visits, everyone with enough neighbours."""
+"""The paper's graph: random positions, redrawn every few visits, with enough neighbours for every client."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fedmule.mobility.models.movement import (
 )
 from fedmule.mobility.terrain import Terrain
 
-REDRAWS = 20  # whole random layouts to try before repairing one
-REPAIRS = 500  # rounds of moving those who lack neighbours
+REDRAWS = 20  # random layouts to try before repairing one
+REPAIRS = 500  # rounds of moving clients that lack neighbours
 
 
-class CannotPlace(MovementError):
-    """No layout was found that is connected with enough neighbours for everyone."""
+class NoLayout(MovementError):
+    """No connected layout with enough neighbours for every client was found."""
 
 
-class PlacedAnew(Movement):
-    """Random positions, connected, everyone with at least `neighbours` others within `neighbour_range_m`.
+class Redrawn(Movement):
+    """Random connected positions, where each client has at least `neighbours` others within `neighbour_range_m`.
 
-    Everyone is placed anew after every `every_visits` visits. Layouts are drawn uniformly until one fits; if none
-    of the first few does, those who lack neighbours are moved next to somebody until all have enough.
+    All positions are redrawn every `every_visits` visits. Layouts are drawn uniformly until one satisfies this; if
+    none of the first few does, clients that lack neighbours are moved next to others until all have enough.
     """
 
     def __init__(
@@ -48,9 +48,11 @@ class PlacedAnew(Movement):
         self._range_m = neighbour_range_m
 
     def start(self) -> FloatArray:
+        """The first layout."""
         return self._layout(0)
 
     def after_visit(self, visit: int) -> FloatArray | None:
+        """A new layout every `every_visits` visits."""
         return self._layout(visit // self._every_visits) if visit % self._every_visits == 0 else None
 
     def _layout(self, number: int) -> FloatArray:
@@ -65,25 +67,25 @@ class PlacedAnew(Movement):
         for attempt in range(REDRAWS, REDRAWS + REPAIRS):
             host = self._draw(lacking, -1 - counters[lacking] - attempt, 1)[:, 0] * self._count
             host_positions = positions[host.astype(np.int64)]
-            ids = self._count + lacking  # draws of their own, apart from the host's
+            ids = self._count + lacking  # separate draws, distinct from the host's
             positions[lacking] = positions_near(
                 self._terrain, self._draw, ids, counters[lacking] + attempt, host_positions, self._range_m
             )
             lacking = self._lacking(positions)
             if not lacking.size:
                 return positions
-        raise CannotPlace(
+        raise NoLayout(
             f"found no positions for {self._count} clients with {self._neighbours} neighbours within "
             f"{self._range_m:g} m each, all connected: raise neighbour_range_m or lower neighbours"
         )
 
     def _lacking(self, positions: FloatArray) -> IntArray:
-        """Those with too few neighbours or cut off from the largest connected group."""
+        """Clients with too few neighbours, or cut off from the largest connected group."""
         points = np.asarray(shapely.points(positions))
         a, b = shapely.STRtree(points).query(points, predicate="dwithin", distance=self._range_m)
-        degree = np.bincount(a, minlength=self._count) - 1  # everyone finds itself
+        degree = np.bincount(a, minlength=self._count) - 1  # every client finds itself
         group = np.arange(self._count)
-        while True:  # the smallest index of its group spreads to everyone
+        while True:  # the smallest index of a group spreads through it
             smaller = group.copy()
             np.minimum.at(smaller, a, group[b])
             if np.array_equal(smaller, group):

@@ -1,10 +1,10 @@
-"""Clients that go by road, the shortest way, to random positions on it."""
+"""Roads: clients that take the shortest path by road to random positions on it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fedmule.mobility.models.movement import Draw, FloatArray, IntArray, Ways, timed
+from fedmule.mobility.models.movement import Draw, FloatArray, IntArray, Routes, timed_routes
 from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.road_network import RoadNetwork
 from fedmule.mobility.terrain import Terrain
@@ -28,5 +28,5 @@ class Roads(Waypoint):
     def _random(self, ids: IntArray, counters: IntArray) -> FloatArray:
         return self._roads.random_positions(self._draw(ids, counters, 1)[:, 0])
 
-    def _ways(self, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Ways:
-        return timed(self._terrain, self._roads.routes(start, goal), np.asarray(speed_mps))
+    def _routes(self, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Routes:
+        return timed_routes(self._terrain, self._roads.routes(start, goal), np.asarray(speed_mps))

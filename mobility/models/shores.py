@@ -1,4 +1,4 @@
-"""How far shores reach into the water, compiled."""
+"""Influence of shores on the current, compiled."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 
-from fedmule.mobility.traces.contacts import FloatArray, IntArray, compiled
+from fedmule.mobility.compiler import compiled
+from fedmule.mobility.traces.trace import FloatArray, IntArray
 
 
 @compiled
 def ramps(xy: FloatArray, edges: FloatArray, until: IntArray, wide_m: float) -> tuple[FloatArray, FloatArray]:
-    """Π s²(3 − 2s) [m] over all shores, with s = distance / wide_m up to 1, and its gradient [m,2]."""
+    """Product Π s²(3 − 2s) [m] over all shores, with s = distance / wide_m up to 1, and its gradient [m,2]."""
     ramp, slope = np.ones(len(xy)), np.zeros((len(xy), 2))
     for i in range(len(xy)):
         first = 0
@@ -19,10 +20,10 @@ def ramps(xy: FloatArray, edges: FloatArray, until: IntArray, wide_m: float) -> 
             least, gap_x, gap_y = np.inf, 0.0, 0.0
             for k in range(first, last):
                 x, y = edges[k, 0, 0], edges[k, 0, 1]
-                way_x, way_y = edges[k, 1, 0] - x, edges[k, 1, 1] - y
-                share = ((xy[i, 0] - x) * way_x + (xy[i, 1] - y) * way_y) / (way_x * way_x + way_y * way_y)
-                share = min(max(share, 0.0), 1.0)
-                x, y = xy[i, 0] - x - share * way_x, xy[i, 1] - y - share * way_y
+                edge_x, edge_y = edges[k, 1, 0] - x, edges[k, 1, 1] - y
+                fraction = ((xy[i, 0] - x) * edge_x + (xy[i, 1] - y) * edge_y) / (edge_x * edge_x + edge_y * edge_y)
+                fraction = min(max(fraction, 0.0), 1.0)
+                x, y = xy[i, 0] - x - fraction * edge_x, xy[i, 1] - y - fraction * edge_y
                 if x * x + y * y < least:
                     least, gap_x, gap_y = x * x + y * y, x, y
             first = last

@@ -13,20 +13,20 @@ from fedmule.mobility.models.movement import (
     between,
     positions_near,
     random_positions,
-    ways,
+    shortest_routes,
 )
 from fedmule.mobility.terrain import Terrain
 
 
 class Squads(Movement):
-    """The leader goes to random positions and pauses; the others go to positions within `spread_m` of the leader's.
+    """Squads that follow a leader to random positions, pause there and repeat; members stay within `spread_m` of it.
 
-    All of a squad leave and arrive together, each on its own shortest way, at the pace of the one who has the
+    All members of a squad leave and arrive together, each on its own shortest route, at the pace of the one with the
     longest, so nobody exceeds the squad's speed and the squad stays together.
 
-    At `regroup_at_s` a share of the clients is told to change squad; leaders stay. When the pause of the leg its
-    old squad is then on ends, such a client walks to where the leg of its new squad ends, and moves with that squad
-    from there on. A squad does not leave before all who come to it have arrived.
+    At `regroup_at_s` a fraction of the clients is ordered to change squad; leaders stay. When the pause after the
+    current leg of its old squad ends, such a client walks to the end of its new squad's leg, and moves with that squad
+    from there on. A squad does not leave before all who join it have arrived.
     """
 
     still = False
@@ -49,25 +49,26 @@ class Squads(Movement):
         self._speed_mps = speed_mps
         self._pause_s = pause_s
         squads = min(squads, count)
-        self.squad = np.arange(count) * squads // count  # [n] the squad of each client at the start: equal, in order
-        self._with = self.squad.copy()  # [n] the squad each client moves with at the end of its known waypoints
+        self.squad = np.arange(count) * squads // count  # [n] squad of each client at the start: equal sizes, in order
+        self._with = self.squad.copy()  # [n] squad each client moves with at the end of its known waypoints
         self._members = _members(self._with)
         self._leader = np.array([member[0] for member in self._members])  # [squads]
         self._legs = np.zeros(squads, dtype=np.int64)
         self._until = np.zeros(squads)  # when the known waypoints of each squad's members end, s
         self._last = np.empty((count, 2))  # where each client's known waypoints end
-        self._ids = squads + np.arange(count)  # [n] of the clients' draws; ids below are the leaders' own
+        self._ids = squads + np.arange(count)  # [n] ids of the clients' draws; lower ids are those of the leaders
         self.regroup_at_s = regroup_at_s
         self._regroup_at_s = np.inf if regroup_at_s is None else regroup_at_s
         self.regrouped = self._changes(0.0 if regroup_at_s is None else regroup_share)
         self._to_regroup = self.regrouped[0].size > 0
 
     def start(self) -> FloatArray:
+        """The members of each squad around their leader, which is at a random position."""
         self._last = self._formation(np.arange(len(self._legs)), np.arange(len(self.squad)))
         return self._last.copy()
 
     def squad_at(self, t: float) -> IntArray:
-        """The squad [n] each client belongs to at time t: from `regroup_at_s` on the new one, wherever it is."""
+        """Squad [n] of each client at time t: from `regroup_at_s` on the new one, wherever the client is."""
         squad = self.squad.copy()
         if t >= self._regroup_at_s:
             client, new = self.regrouped
@@ -75,6 +76,7 @@ class Squads(Movement):
         return squad
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
+        """Next leg of the squads of these clients, with all their members."""
         parts: list[Waypoints] = []
         if self._to_regroup and (self._until[self._with[client]] >= self._regroup_at_s).any():
             parts = self._regroup()
@@ -82,16 +84,16 @@ class Squads(Movement):
         return Waypoints.join(parts)
 
     def _leg(self, squad: IntArray) -> Waypoints:
-        """The next walk and pause of these squads, each as a whole."""
+        """Next walk and pause of these squads, with all their members."""
         leave = self._until[squad]
         self._legs[squad] += 1
         member = np.concatenate([self._members[s] for s in squad])
         row = np.searchsorted(squad, self._with[member])  # member -> row of its squad
-        uniform = self._draw(squad, -self._legs[squad], 2)  # negative counters: apart from those of the positions
+        uniform = self._draw(squad, -self._legs[squad], 2)  # negative counters: distinct from those of the positions
         speed = between(self._speed_mps, uniform[:, 0])
-        walk = ways(self._terrain, self._last[member], self._formation(squad, member), speed[row])
+        walk = shortest_routes(self._terrain, self._last[member], self._formation(squad, member), speed[row])
         duration = np.maximum.reduceat(walk.duration, np.searchsorted(row, np.arange(len(squad))))
-        pace = duration[row] / np.maximum(walk.duration, 1e-9)  # how much slower than the squad's speed each may go
+        pace = duration[row] / np.maximum(walk.duration, 1e-9)  # how much more slowly than the squad each may walk
         seconds = np.minimum(walk.seconds * pace[walk.walker], duration[row[walk.walker]])
         rest = leave + duration + between(self._pause_s, uniform[:, 1])
         self._last[member] = walk.end
@@ -104,7 +106,7 @@ class Squads(Movement):
         )
 
     def _regroup(self) -> list[Waypoints]:
-        """Every squad's legs up to the first that ends at `regroup_at_s` or later; then the changes, and who waits."""
+        """Legs of every squad up to the first that ends at or after `regroup_at_s`, then changes and waiting."""
         parts = []
         while (behind := np.flatnonzero(self._until < self._regroup_at_s)).size:
             parts.append(self._leg(behind))
@@ -112,10 +114,10 @@ class Squads(Movement):
         leave = self._until[self.squad[client]]
         self._with[client] = new
         self._members = _members(self._with)
-        self._ids[client] += len(self.squad)  # draws of their own, apart from those with the old squad
+        self._ids[client] += len(self.squad)  # separate draws, distinct from those with the old squad
         goal = self._near(client, self._last[self._leader[new]])
         speed = between(self._speed_mps, self._draw(self._ids[client], np.full(len(client), -2), 1)[:, 0])
-        walk = ways(self._terrain, self._last[client], goal, speed)
+        walk = shortest_routes(self._terrain, self._last[client], goal, speed)
         np.maximum.at(self._until, new, leave + walk.duration)
         self._last[client] = walk.end
         self._to_regroup = False
@@ -125,7 +127,7 @@ class Squads(Movement):
         return parts
 
     def _changes(self, share: float) -> tuple[IntArray, IntArray]:
-        """The clients [m] that change squad and the squads [m] they change to; never a leader, never to the own."""
+        """Clients [m] that change squad, never leaders, and their new squads [m], never the old ones."""
         count, squads = len(self.squad), len(self._legs)
         follower = np.setdiff1d(np.arange(count), self._leader) if squads > 1 else np.empty(0, dtype=np.int64)
         order, which = self._draw(count + self._ids[follower], np.full(len(follower), -1), 2).T
@@ -135,7 +137,7 @@ class Squads(Movement):
         return client, (self.squad[client] + further) % squads
 
     def _formation(self, squad: IntArray, member: IntArray) -> FloatArray:
-        """Positions [m,2] of the members round their leaders' next random positions."""
+        """Positions [m,2] of the members around their leaders' next random positions."""
         centre = random_positions(self._terrain, self._draw, squad, self._legs[squad])
         row = np.searchsorted(squad, self._with[member])
         positions = self._near(member, centre[row])
@@ -144,11 +146,11 @@ class Squads(Movement):
         return positions
 
     def _near(self, member: IntArray, centre: FloatArray) -> FloatArray:
-        """Positions [m,2] of the members within `spread_m` of the centres [m,2], as drawn for their squads' legs."""
+        """Positions [m,2] of the members within `spread_m` of the centres [m,2], drawn for their squads' legs."""
         leg = self._legs[self._with[member]]
         return positions_near(self._terrain, self._draw, self._ids[member], leg, centre, self._spread_m)
 
 
 def _members(squad: IntArray) -> list[IntArray]:
-    """The clients of each squad, in order, from the squad [n] of each client."""
+    """Clients of each squad, in order, given the squad [n] of each client."""
     return np.split(np.argsort(squad, kind="stable"), np.cumsum(np.bincount(squad))[:-1])

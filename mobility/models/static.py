@@ -1,4 +1,4 @@
-"""Clients that stay where they are."""
+"""Static: clients that never move."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedmule.mobility.terrain import Terrain
 
 
 class Static(Movement):
-    """Nobody moves; positions are given, or random on open ground."""
+    """Clients that stay at given positions, or at random ones on open ground."""
 
     def __init__(
         self, terrain: Terrain, count: int, draw: Draw, positions: tuple[tuple[float, float], ...] = ()
@@ -20,4 +20,5 @@ class Static(Movement):
             self._positions = random_positions(terrain, draw, np.arange(count), np.zeros(count, dtype=np.int64))
 
     def start(self) -> FloatArray:
+        """Positions [n,2], for good."""
         return self._positions

@@ -1,4 +1,4 @@
-"""Random waypoint: walk to a random position, pause, go on; from the start as after a long time."""
+"""Random waypoint: walk to a random position, pause, repeat; starting in the steady state."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from fedmule.mobility.models.movement import (
     FloatArray,
     IntArray,
     Movement,
+    Routes,
     Waypoints,
-    Ways,
     between,
     mean_slowness,
     random_positions,
+    shortest_routes,
     speed_under_way,
-    ways,
 )
 from fedmule.mobility.terrain import Terrain
 
 
 class Waypoint(Movement):
-    """Each client walks the shortest way to a random position at a random speed, pauses, and so on.
+    """Clients that take the shortest route to a random position at a random speed, pause, and repeat.
 
-    Clients start in the steady state (Le Boudec and Vojnović; Navidi and Camp): an observer who comes at any time
-    meets a leg with probability in proportion to what it takes, its walk and the pause after it.
+    They start in the steady state (Le Boudec and Vojnović; Navidi and Camp): at any time a leg is observed with
+    probability proportional to its duration, the walk and the pause after it.
     """
 
     still = False
@@ -42,15 +42,16 @@ class Waypoint(Movement):
         self._speed_mps = speed_mps
         self._pause_s = pause_s
         self._legs = np.zeros(count, dtype=np.int64)  # legs begun so far; numbers the draws
-        # What is left of the first leg: its goal, speed and pause.
+        # Remainder of the first leg: its goal, speed and pause.
         self._goal = np.empty((count, 2))
         self._speed, self._pause = np.empty(count), np.empty(count)
 
     def start(self) -> FloatArray:
-        """Rejection: a leg of unit-speed duration D and pause P is kept with probability ∝ D·E[1/v] + P.
+        """Positions in the steady state, by rejection.
 
-        The largest of these is known on open ground; round obstacles it is the largest seen so far, and those kept
-        before a larger one was seen are put to the test again.
+        A leg of unit-speed duration D and pause P is kept with probability ∝ D·E[1/v] + P. The largest such value is
+        known on open ground; with obstacles it is the largest seen so far, and legs kept before a larger one was seen
+        are tested again.
         """
         n = len(self._legs)
         slowness = mean_slowness(self._speed_mps)
@@ -59,14 +60,14 @@ class Waypoint(Movement):
         positions = np.empty((n, 2))
         attempt = 0
         while (left := np.flatnonzero(chance * most > taken)).size:
-            uniform = self._draw(n + left, np.full(len(left), -1 - attempt), 5)  # ids apart from those of the legs
+            uniform = self._draw(n + left, np.full(len(left), -1 - attempt), 5)  # ids distinct from those of the legs
             origin, goal = (self._random(n + left, np.full(len(left), 2 * attempt + end)) for end in (0, 1))
-            walk = self._ways(origin, goal, np.ones(len(left)))
+            walk = self._routes(origin, goal, np.ones(len(left)))
             pause = between(self._pause_s, uniform[:, 1])
             chance[left], taken[left] = uniform[:, 0], walk.duration * slowness + pause
             most = max(most, float(taken[left].max()))
             walking = uniform[:, 2] * taken[left] < walk.duration * slowness
-            passed = np.where(walking, uniform[:, 3], 1.0)  # the share of the walk that is over
+            passed = np.where(walking, uniform[:, 3], 1.0)  # fraction of the walk that is over
             positions[left] = _along(walk, origin, passed)
             self._goal[left] = np.where(walking[:, None], walk.end, positions[left])
             self._speed[left] = speed_under_way(self._speed_mps, uniform[:, 4])
@@ -75,15 +76,16 @@ class Waypoint(Movement):
         return positions
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
+        """The next walk and pause."""
         leg = self._legs[client]
         self._legs[client] += 1
         goal, speed, pause = self._goal[client], self._speed[client], self._pause[client]
         later = leg > 0
         goal[later] = self._random(client[later], leg[later])
-        uniform = self._draw(client, -leg, 2)  # negative counters: apart from those of the positions
+        uniform = self._draw(client, -leg, 2)  # negative counters: distinct from those of the positions
         speed = np.where(later, between(self._speed_mps, uniform[:, 0]), speed)
         pause = np.where(later, between(self._pause_s, uniform[:, 1]), pause)
-        walk = self._ways(xy, goal, speed)
+        walk = self._routes(xy, goal, speed)
         return Waypoints.join(
             [
                 Waypoints(client[walk.walker], t[walk.walker] + walk.seconds, walk.xy),
@@ -92,21 +94,21 @@ class Waypoint(Movement):
         )
 
     def _random(self, ids: IntArray, counters: IntArray) -> FloatArray:
-        """Positions [m,2] to walk to."""
+        """Random goals [m,2]."""
         return random_positions(self._terrain, self._draw, ids, counters)
 
-    def _ways(self, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Ways:
-        """How one gets there."""
-        return ways(self._terrain, start, goal, speed_mps)
+    def _routes(self, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Routes:
+        """Timed routes to the goals."""
+        return shortest_routes(self._terrain, start, goal, speed_mps)
 
 
-def _along(walk: Ways, start: FloatArray, share: FloatArray) -> FloatArray:
-    """Positions [m,2] where walkers are when a share [m] of the time of their walks is over."""
+def _along(walk: Routes, start: FloatArray, fraction: FloatArray) -> FloatArray:
+    """Positions [m,2] of walkers when a fraction [m] of the duration of their walks is over."""
     order = np.argsort(walk.walker, kind="stable")
     walker, seconds, xy = walk.walker[order], walk.seconds[order], walk.xy[order]
-    now = share * walk.duration
+    now = fraction * walk.duration
     ahead = np.flatnonzero(seconds >= now[walker])
-    point = ahead[np.unique(walker[ahead], return_index=True)[1]]  # the next one of each walker
+    point = ahead[np.unique(walker[ahead], return_index=True)[1]]  # the next point of each walker
     is_first = point == np.searchsorted(walker, np.arange(len(start)))
     before_s = np.where(is_first, 0.0, seconds[point - 1])
     before = np.where(is_first[:, None], start, xy[point - 1])

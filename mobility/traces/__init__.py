@@ -1,1 +1,1 @@
-"""Movement traces: reading, writing, describing them, and finding contacts in them."""
+"""Movement traces: read, write and describe them, and find the contacts in them."""

@@ -1,7 +1,8 @@
 """Exact contacts: when any two nodes of a trace are within a distance, from the roots of quadratics.
 
-Time is cut into slices. In a slice every leg lies in the cells its bounding box touches, widened by half the range, so
-two legs that come within range share a cell. A stretch of contact is written down in the slice in which it starts.
+Time is cut into slices. In each slice a leg is entered in all grid cells that its bounding box, widened by half the
+range, touches, so two legs that come within range share a cell. A contact interval is reported in the slice in which
+it starts.
 """
 
 from __future__ import annotations
@@ -9,34 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-from fedmule.mobility.traces.trace import Legs, Trace
+from fedmule.mobility.compiler import compiled
+from fedmule.mobility.traces.trace import FloatArray, IntArray, Legs, Trace
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-
-TOUCH_M = 1e-9  # rounding must not decide a touch: this much more than the range is a touch
-SAME_S = 1e-9  # contacts of a pair that adjoin are one
+TOUCH_M = 1e-9  # tolerance beyond the range, so that rounding does not decide whether a touch counts
+SAME_S = 1e-9  # contacts of a pair with a gap no longer than this are one
 START, END, X, Y, TO_X, TO_Y = range(6)  # columns of a table of legs
-ENTRY_COST = 3.0  # of a leg in the grid, in units of a pair looked at; sets the length of slices
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function on its first call, and keep the result on disk where a cache folder is writable."""
-    try:
-        return njit(cache=True, error_model="numpy")(function)
-    except RuntimeError:  # neither this folder nor the user's cache can be written to
-        return njit(error_model="numpy")(function)
+ENTRY_COST = 3.0  # cost of entering a leg in the grid relative to testing a pair; sets the length of slices
 
 
 @dataclass(frozen=True)
 class Contacts:
-    """Times [m] during which pairs of nodes are within range, sorted by a, b and start; a < b."""
+    """Intervals [m] during which pairs of nodes, a < b, are within range, sorted by a, b and start."""
 
     a: IntArray
     b: IntArray
@@ -55,14 +43,14 @@ def find_contacts(
 ) -> Contacts:
     """All contacts with distance ≤ range_m; those open at the end of the trace or at `until_s` end there.
 
-    `progress` is told the share of the time that is done.
+    `progress` is called with the fraction of the time that is done.
     """
     legs = _until(trace.legs, until_s)
     if not len(legs.node):
         empty = np.empty(0, dtype=np.int64)
         return Contacts(empty, empty, np.empty(0), np.empty(0))
     order = np.argsort(legs.start_s, kind="stable")
-    # Counted from the corner: coordinates far from 0 would lose digits.
+    # Relative to the corner: coordinates far from 0 would lose digits.
     corner_x, corner_y = min(legs.x.min(), legs.to_x.min()), min(legs.y.min(), legs.to_y.min())
     columns = [
         legs.start_s,
@@ -94,7 +82,7 @@ def find_contacts(
 
 
 class _Found:
-    """Stretches of contact found so far, with room for more."""
+    """Contact intervals found so far, with room for more."""
 
     def __init__(self) -> None:
         self._pairs = np.empty((1 << 16, 2), dtype=np.int64)
@@ -102,10 +90,11 @@ class _Found:
         self.count = 0
 
     def room(self) -> tuple[IntArray, FloatArray]:
+        """Free rows to write pairs and times into."""
         return self._pairs[self.count :], self._times[self.count :]
 
     def take(self, count: int) -> bool:
-        """Keep what was written into the room; False if it was too small, and is larger now."""
+        """Keep `count` rows of the room; False if it was too small, in which case it is larger now."""
         if self.count + count <= len(self._pairs):
             self.count += count
             return True
@@ -115,41 +104,42 @@ class _Found:
         return False
 
     def all(self) -> tuple[IntArray, FloatArray]:
+        """Pairs and times found."""
         return self._pairs[: self.count], self._times[: self.count]
 
 
 def _until(legs: Legs, until_s: float) -> Legs:
-    """Legs cut off at a time."""
+    """Legs, cut off at a time."""
     if not len(legs.node) or legs.end_s.max() <= until_s:
         return legs
     kept = legs.start_s <= until_s
     start, end, x, y = legs.start_s[kept], legs.end_s[kept], legs.x[kept], legs.y[kept]
     to_x, to_y = legs.to_x[kept], legs.to_y[kept]
     cut = end > until_s
-    share = (until_s - start[cut]) / (end[cut] - start[cut])
-    to_x[cut], to_y[cut] = x[cut] + share * (to_x[cut] - x[cut]), y[cut] + share * (to_y[cut] - y[cut])
+    fraction = (until_s - start[cut]) / (end[cut] - start[cut])
+    to_x[cut], to_y[cut] = x[cut] + fraction * (to_x[cut] - x[cut]), y[cut] + fraction * (to_y[cut] - y[cut])
     return Legs(legs.node[kept], start, np.minimum(end, until_s), x, y, to_x, to_y)
 
 
 def _sizes(legs: Legs, range_m: float, begin_s: float, end_s: float) -> tuple[float, float]:
-    """Length of a slice and side of a cell that make the work small; whatever they are, the contacts are the same.
+    """Length of a slice and side of a cell that minimise the work; they have no effect on the contacts found.
 
-    With density ρ, range R and way w = v·slice, the work is in proportion to (c + ρ(R + w)²) / w: least for
-    w² = c/ρ + R².
+    With density ρ, range R and distance w = v·slice, the work is proportional to (c + ρ(R + w)²) / w, which is least
+    for w² = c/ρ + R².
     """
-    whole_s = end_s - begin_s
+    span_s = end_s - begin_s
     seconds = legs.seconds
-    there_s = float(seconds.sum())
-    if whole_s <= 0 or there_s <= 0:
+    present_s = float(seconds.sum())
+    if span_s <= 0 or present_s <= 0:
         return 1.0, max(range_m, 1.0)
-    speed = float((legs.speed_mps * seconds).sum()) / there_s
+    speed = float((legs.speed_mps * seconds).sum()) / present_s
     width = max(float(np.ptp(np.append(legs.x, legs.to_x))), range_m, 1e-3)
     height = max(float(np.ptp(np.append(legs.y, legs.to_y))), range_m, 1e-3)
-    density = there_s / whole_s / (width * height)
-    way_m = math.sqrt(ENTRY_COST / density + range_m**2)
-    leg_s = there_s / len(seconds)
-    slice_s = min(way_m / speed if speed > 0 else whole_s, 2 * leg_s, whole_s)
-    slice_s = max(slice_s, whole_s / 100_000)
+    density = present_s / span_s / (width * height)
+    travel_m = math.sqrt(ENTRY_COST / density + range_m**2)
+    leg_s = present_s / len(seconds)
+    slice_s = min(travel_m / speed if speed > 0 else span_s, 2 * leg_s, span_s)
+    slice_s = max(slice_s, span_s / 100_000)
     return slice_s, max(range_m + speed * slice_s, 1e-3)
 
 
@@ -165,21 +155,21 @@ def _search(
     pairs: IntArray,
     times: FloatArray,
 ) -> int:
-    """Write the stretches of contact that start in [low, high); returns how many, which may be more than fit."""
+    """Write the contact intervals that start in [low, high); return how many there are, which may be more than fit."""
     m = len(active)
-    box = np.empty((m, 4))  # where a leg is within the slice, widened: x and y from, x and y to
+    box = np.empty((m, 4))  # widened bounding box of a leg within the slice: low x and y, high x and y
     cells = np.empty((m, 4), dtype=np.int64)
     margin = 0.5 * range_m + 1e-6
     entries = 0
     for i in range(m):
         start, end, x, y, to_x, to_y = _leg(legs, active[i])
         seconds = end - start
-        from_share, to_share = 0.0, 1.0
+        from_fraction, to_fraction = 0.0, 1.0
         if seconds > 0:
-            from_share = max(0.0, (low - start) / seconds)
-            to_share = min(1.0, (high - start) / seconds)
-        x1, x2 = x + from_share * (to_x - x), x + to_share * (to_x - x)
-        y1, y2 = y + from_share * (to_y - y), y + to_share * (to_y - y)
+            from_fraction = max(0.0, (low - start) / seconds)
+            to_fraction = min(1.0, (high - start) / seconds)
+        x1, x2 = x + from_fraction * (to_x - x), x + to_fraction * (to_x - x)
+        y1, y2 = y + from_fraction * (to_y - y), y + to_fraction * (to_y - y)
         box[i, 0], box[i, 1] = min(x1, x2) - margin, min(y1, y2) - margin
         box[i, 2], box[i, 3] = max(x1, x2) + margin, max(y1, y2) + margin
         for j in range(4):
@@ -213,13 +203,13 @@ def _search(
             for q in range(first[k], p):
                 j = member[q]
                 if cell[p, 0] != cell[q, 0] or cell[p, 1] != cell[q, 1]:
-                    continue  # two cells in one bucket
+                    continue  # different cells in the same bucket
                 if (
                     box[i, 0] > box[j, 2]
                     or box[j, 0] > box[i, 2]
                     or box[i, 1] > box[j, 3]
                     or box[j, 1] > box[i, 3]
-                    # They may share several cells: only the first counts.
+                    # They may share several cells: only the first one counts.
                     or max(cells[i, 0], cells[j, 0]) != cell[p, 0]
                     or max(cells[i, 1], cells[j, 1]) != cell[p, 1]
                 ):
@@ -230,7 +220,7 @@ def _search(
                 if node[a] > node[b]:
                     a, b = b, a
                 since, until = _within(legs, a, b, range_m)
-                if low <= since < high:  # not if it is nan
+                if low <= since < high:  # false for nan
                     if count < len(pairs):
                         pairs[count, 0], pairs[count, 1] = node[a], node[b]
                         times[count, 0], times[count, 1] = since, until
@@ -250,16 +240,16 @@ def _leg(legs: FloatArray, k: int) -> tuple[float, float, float, float, float, f
 
 @compiled
 def _within(legs: FloatArray, a: int, b: int, range_m: float) -> tuple[float, float]:
-    """The times between which legs a and b are within range; (nan, nan) if never.
+    """Times between which legs a and b are within range; (nan, nan) if never.
 
-    |g + v·τ| ≤ R, where g is the gap as both are under way: nearest at τ* = −g·v/v², then h = |g × v|/|v| apart, and
-    within R for ±√(R² − h²)/|v| about τ*.
+    |g + v·τ| ≤ R, where g is the gap when the later leg begins and v the relative velocity: they are nearest at
+    τ* = −g·v/v², h = |g × v|/|v| apart, and within R for ±√(R² − h²)/|v| about τ*.
     """
     low, high = max(legs[a, START], legs[b, START]), min(legs[a, END], legs[b, END])
     if low > high:
         return np.nan, np.nan
-    ax, ay, avx, avy = _under_way(legs, a, low)
-    bx, by, bvx, bvy = _under_way(legs, b, low)
+    ax, ay, avx, avy = _state(legs, a, low)
+    bx, by, bvx, bvy = _state(legs, b, low)
     gx, gy, vx, vy = bx - ax, by - ay, bvx - avx, bvy - avy
     span = high - low
     reach = range_m + TOUCH_M
@@ -283,8 +273,8 @@ def _within(legs: FloatArray, a: int, b: int, range_m: float) -> tuple[float, fl
 
 
 @compiled
-def _under_way(legs: FloatArray, k: int, t: float) -> tuple[float, float, float, float]:
-    """Place and velocity at time t of a leg."""
+def _state(legs: FloatArray, k: int, t: float) -> tuple[float, float, float, float]:
+    """Position and velocity on a leg at time t."""
     start, end, x, y, to_x, to_y = _leg(legs, k)
     seconds = end - start
     if seconds <= 0:
@@ -296,7 +286,7 @@ def _under_way(legs: FloatArray, k: int, t: float) -> tuple[float, float, float,
 
 
 def _merged(found: _Found, n: int) -> Contacts:
-    """Contacts from stretches that adjoin at waypoints."""
+    """Contacts, from intervals that adjoin at waypoints."""
     pairs, times = found.all()
     order = np.lexsort((times[:, 0], pairs[:, 0] * n + pairs[:, 1]))
     pairs, times = pairs[order], times[order]
@@ -306,7 +296,7 @@ def _merged(found: _Found, n: int) -> Contacts:
 
 @compiled
 def _merge(pairs: IntArray, times: FloatArray) -> int:
-    """Join stretches in place; returns how many contacts are left at the front."""
+    """Merge intervals in place; return how many contacts remain at the front."""
     count = 0
     for i in range(len(pairs)):
         same = count > 0 and pairs[count - 1, 0] == pairs[i, 0] and pairs[count - 1, 1] == pairs[i, 1]

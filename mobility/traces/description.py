@@ -1,4 +1,4 @@
-"""What `fedmule trace` and `fedmule contacts` say about a trace."""
+"""Descriptions of a trace and its contacts, as `fedmule trace` and `fedmule contacts` print them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fedmule.mobility.traces.contacts import Contacts
 from fedmule.mobility.traces.statistics import contact_times, degrees, inter_contact_times
 from fedmule.mobility.traces.trace import FloatArray, Trace
 
-AT_THE_CORNER_M = 1000.0  # nearer than this nothing is far from (0, 0)
-LEAST_M = 1.0  # across: of a trace that is smaller one doubts that it is in metres
+AT_THE_CORNER_M = 1000.0  # a trace nearer than this is not far from (0, 0)
+LEAST_M = 1.0  # a trace with a smaller extent is probably not in metres
 
 
 def trace_text(trace: Trace, name: str) -> str:
-    """Bounds, duration, nodes and speeds."""
+    """Describe a trace: bounds, duration, nodes and speeds."""
     low_x, low_y, high_x, high_y = trace.bounds
     legs = trace.legs
     seconds, speed = legs.seconds, legs.speed_mps
@@ -34,29 +34,28 @@ def trace_text(trace: Trace, name: str) -> str:
     else:
         lines.append("  speeds    nobody moves")
     if trace.comes_and_goes:
-        there = seconds.sum() / max(trace.end_s - trace.begin_s, 1e-9)
-        lines.append(f"  there     nodes come and go: {there:.1f} are there on average")
+        present = seconds.sum() / max(trace.end_s - trace.begin_s, 1e-9)
+        lines.append(f"  present   nodes come and go: {present:.1f} are present on average")
     return "\n".join(lines)
 
 
 def warnings_about(trace: Trace, name: str) -> list[str]:
+    """Warn about properties of a trace that are likely to be mistakes."""
     low_x, low_y, high_x, high_y = trace.bounds
     found = []
     if trace.unfinished:
-        found.append(f"{name} breaks off: what comes after is not known")
+        found.append(f"{name} is truncated: the rest is unknown")
     if min(low_x, low_y) < 0:
         found.append("part of it lies west or south of (0, 0), off any terrain: shift it")
     elif low_x > max(high_x - low_x, AT_THE_CORNER_M) or low_y > max(high_y - low_y, AT_THE_CORNER_M):
         found.append(f"it lies far from (0, 0), from ({low_x:.0f}, {low_y:.0f}) on: shift it to fit a terrain")
     if trace.legs.speed_mps.any() and max(high_x - low_x, high_y - low_y) < LEAST_M:
-        found.append(
-            "it is less than a metre across: if positions are degrees, say so with --origin LON,LAT next to them"
-        )
+        found.append("it is less than a metre across: if positions are in degrees, give --origin LON,LAT near them")
     return found
 
 
 def contacts_text(trace: Trace, contacts: Contacts, range_m: float, until_s: float) -> str:
-    """How many contacts, how long, how long between, how many at a time."""
+    """Describe contacts: how many, how long, how long in between, and how many at a time."""
     pairs = np.count_nonzero((np.diff(contacts.a) != 0) | (np.diff(contacts.b) != 0)) + (len(contacts) > 0)
     degree = degrees(trace, contacts, until_s)
     return "\n".join(
@@ -78,6 +77,6 @@ def _spread(seconds: FloatArray) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Seconds as hours, minutes and seconds."""
+    """Format seconds as hours, minutes and seconds."""
     minutes, s = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{s:02d}"

@@ -1,1 +1,1 @@
-"""Radios: one file each."""
+"""Radios, one per file."""

@@ -1,4 +1,4 @@
-"""Sound under water: spreading and absorption, ambient noise, and a propagation delay that counts."""
+"""Acoustic modems under water: spreading and absorption, ambient noise, and a significant propagation delay."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from fedmule.radio.propagation import Shadowing, UnderWater
 from fedmule.radio.radios.physical import Mode, PhysicalRadio
 
 SOUND_MPS = 1500.0
-# The WHOI Micro-Modem's PSK modes (Freitag et al., OCEANS 2005): data rates in b/s, and frames in a packet, which are
-# acknowledged together, with their bytes.
+# PSK modes of the WHOI Micro-Modem (Freitag et al., OCEANS 2005): data rates in b/s, and the number of frames in a
+# packet, which are acknowledged together, with the bytes of each.
 RATE_BPS = {"psk1": 250.0, "psk2": 500.0, "psk3": 1200.0, "psk5": 5300.0}
 FRAMES = {"psk1": (3, 64), "psk2": (3, 64), "psk3": (2, 256), "psk5": (8, 256)}
-# QPSK: bit error rate Q(√(2·Eb/N0)); what its codes gain is set against what echoes cost. 95 % of the frames of 256
-# bytes are lost at this Eb/N0.
+# QPSK: bit error rate Q(√(2·Eb/N0)); the coding gain is assumed to cancel the loss by echoes. At this Eb/N0, 95 % of
+# frames of 256 bytes are lost.
 MIN_EB_N0_DB = 6.45
-ANSWER_BYTES = 9  # assumed
+ACK_BYTES = 9  # assumed
 PREAMBLE_S = 0.3  # the Micro-Modem's probe and silence before a packet
-TURNAROUND_S = 0.1  # from receiving to sending; assumed
+TURNAROUND_S = 0.1  # from receiving to sending, assumed
 
 
 def noise_db_per_hz(frequency_khz: float, shipping: float = 0.5, wind_mps: float = 5.0) -> float:
-    """Ambient noise in dB re 1 µPa²/Hz: turbulence, ships, wind and heat (Coates; Stojanovic, WUWNet 2006)."""
+    """Ambient noise in dB re 1 µPa²/Hz: turbulence, shipping, wind and thermal (Coates; Stojanovic, WUWNet 2006)."""
     f = frequency_khz
     parts_db = np.array(
         [
@@ -36,9 +36,9 @@ def noise_db_per_hz(frequency_khz: float, shipping: float = 0.5, wind_mps: float
 
 
 class Acoustic(PhysicalRadio):
-    """Packets of frames, answered after the way there and back; frames that were lost are sent again.
+    """Packets of frames, acknowledged after the round trip; lost frames are sent again.
 
-    Levels are in dB re 1 µPa, the source's at 1 m.
+    Levels are in dB re 1 µPa, that of the source at 1 m.
     """
 
     level = "dB re 1 µPa"
@@ -66,16 +66,18 @@ class Acoustic(PhysicalRadio):
         super().__init__(modes, path, range_m, source_level_db, shadowing, setup_s=setup_s, latency_s=latency_s)
 
     def delay_s(self, distance_m: FloatArray) -> FloatArray:
+        """Latency and the travel time of sound, s [m]."""
         return self.latency_s + distance_m / SOUND_MPS
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:
-        """A frame; Eb/N0 = snr·bandwidth/rate."""
+        """Error rates [m] of one frame, with Eb/N0 = snr·bandwidth/rate."""
         from scipy.special import ndtr
 
         bit_error_rate = ndtr(-np.sqrt(2 * 10 ** (snr_db / 10) * self._bandwidth_hz / mode.phy_bps))
-        return -np.expm1(8 * FRAMES[mode.name][1] * np.log1p(-bit_error_rate))
+        return np.asarray(-np.expm1(8 * FRAMES[mode.name][1] * np.log1p(-bit_error_rate)))
 
     def mode_goodput_bps(self, mode: Mode, per: FloatArray, distance_m: FloatArray) -> FloatArray:
+        """Useful bits of a packet per packet, acknowledgement and round trip."""
         sent_bits = 8 * FRAMES[mode.name][0] * FRAMES[mode.name][1]
-        there_and_back_s = 2 * (PREAMBLE_S + TURNAROUND_S + distance_m / SOUND_MPS)
-        return sent_bits * (1 - per) / ((sent_bits + 8 * ANSWER_BYTES) / mode.phy_bps + there_and_back_s)
+        round_trip_s = 2 * (PREAMBLE_S + TURNAROUND_S + distance_m / SOUND_MPS)
+        return sent_bits * (1 - per) / ((sent_bits + 8 * ACK_BYTES) / mode.phy_bps + round_trip_s)

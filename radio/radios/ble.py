@@ -1,4 +1,4 @@
-"""Bluetooth Low Energy 5: the 1M, 2M and coded PHYs, data in full packets over one connection."""
+"""Bluetooth Low Energy 5: the 1M, 2M and coded PHYs, with data in full packets over one connection."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from fedmule.radio.link import FloatArray
 from fedmule.radio.propagation import LogDistance, Propagation, Shadowing
 from fedmule.radio.radios.physical import Mode, PhysicalRadio
 
-# Typical sensitivity in dBm at a bit error rate of 0.1 %, as of the nRF52840 (product specification, 2.4 GHz radio).
+# Typical sensitivity in dBm at a bit error rate of 0.1 %, from the nRF52840 product specification (2.4 GHz radio).
 SENSITIVITY_DBM = {"2M": -92.0, "1M": -95.0, "coded_s2": -99.0, "coded_s8": -103.0}
 RATE_BPS = {"2M": 2e6, "1M": 1e6, "coded_s2": 500e3, "coded_s8": 125e3}
 SENSITIVITY_BER = 1e-3
-# Non-coherent frequency shift keying: bit error rate = ½·exp(−snr/2) (Proakis, Digital Communications). The noise is
-# what makes it 0.1 % at the sensitivity, so that the codes' gain counts too.
+# Non-coherent frequency-shift keying: bit error rate = ½·exp(−snr/2) (Proakis, Digital Communications). The noise is
+# set so that this is 0.1 % at the sensitivity, which includes the coding gain.
 MIN_SNR_DB = 10 * np.log10(-2 * np.log(2 * SENSITIVITY_BER))
 SPACE_S = 150e-6  # T_IFS between packets (Bluetooth Core 5.4, vol. 6, part B, 4.1.1)
 PDU_BYTES = 251  # longest payload of a data packet (vol. 6, part B, 2.4)
-HEADER_BYTES = 4 + 3  # of L2CAP and of the attribute protocol, in that payload
+HEADER_BYTES = 4 + 3  # L2CAP and attribute protocol, within that payload
 
 
 def packet_s(mode: str, payload_bytes: int) -> float:
-    """Time on the air of a data packet (Bluetooth Core 5.4, vol. 6, part B, 2.1 and 2.2)."""
+    """Airtime of a data packet (Bluetooth Core 5.4, vol. 6, part B, 2.1 and 2.2)."""
     pdu_and_check_bits = 8 * (2 + payload_bytes + 3)
     if mode.startswith("coded"):
         spread = int(mode[-1])
@@ -32,7 +32,7 @@ def packet_s(mode: str, payload_bytes: int) -> float:
 
 
 class Ble(PhysicalRadio):
-    """Full packets back to back, each answered by an empty one or sent again."""
+    """Full packets back to back, each acknowledged by an empty one or sent again."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class Ble(PhysicalRadio):
         super().__init__(modes, path, range_m, tx_power_dbm, shadowing, setup_s=setup_s, latency_s=latency_s)
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:
-        """A full packet: address, header, payload and check sum."""
+        """Error rates [m] of a full packet: address, header, payload and checksum."""
         bit_error_rate = np.exp(-(10 ** (snr_db / 10)) / 2) / 2
-        return -np.expm1(8 * (4 + 2 + PDU_BYTES + 3) * np.log1p(-bit_error_rate))
+        return np.asarray(-np.expm1(8 * (4 + 2 + PDU_BYTES + 3) * np.log1p(-bit_error_rate)))
 
     def mode_goodput_bps(self, mode: Mode, per: FloatArray, distance_m: FloatArray) -> FloatArray:
-        """A packet, a space, an empty answer, a space; what was lost is sent again."""
+        """Useful bits per cycle of packet, space, empty acknowledgement and space; lost packets are sent again."""
         cycle_s = packet_s(mode.name, PDU_BYTES) + packet_s(mode.name, 0) + 2 * SPACE_S
         return 8 * (PDU_BYTES - HEADER_BYTES) * (1 - per) / cycle_s

@@ -1,4 +1,4 @@
-"""The disc: full rate within a range, nothing beyond."""
+"""Disc: the full rate within a range, no link beyond it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fedmule.radio.link import Ladder, Radio
 
 
 class Disc(Radio):
-    """One rate up to `range_m`; an obstacle with any radio loss cuts the link."""
+    """One rate up to `range_m`; any loss, such as an obstacle's, breaks the link."""
 
     def __init__(
         self, range_m: float = 100.0, rate_mbps: float = 10.0, latency_s: float = 0.01, setup_s: float = 0.0
@@ -19,4 +19,5 @@ class Disc(Radio):
         self._cut = Ladder(np.empty(0), np.empty(0))
 
     def ladder(self, loss_db: float) -> Ladder:
+        """One step, or none if there is any loss."""
         return self._open if loss_db == 0 else self._cut

@@ -1,4 +1,4 @@
-"""LoRa at 868 MHz: spreading factors 7 to 12, time on air, and the silence a duty cycle asks for."""
+"""LoRa at 868 MHz: spreading factors 7 to 12, time on air, and the silence that a duty cycle requires."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOISE_DBM_PER_HZ, NOISE_FIGURE_DB = -174.0, 6.0  # Semtech AN1200.22, section 6
 # Longest frames in bytes, headers included, and the headers (LoRaWAN regional parameters RP002, EU863-870).
 FRAME_BYTES = {7: 255, 8: 255, 9: 128, 10: 64, 11: 64, 12: 64}
 HEADER_BYTES = 13
-ANSWER_S = 1.0  # RECEIVE_DELAY1: how long after a frame its acknowledgement begins
+ACK_DELAY_S = 1.0  # RECEIVE_DELAY1: time from the end of a frame to the start of its acknowledgement
 # Measured from a car in Oulu: 128.95 dB at 1 km and exponent 2.32 (Petäjäjärvi et al., ITST 2015).
 EXPONENT, REFERENCE_LOSS_DB = 2.32, 59.35
 
@@ -30,16 +30,19 @@ def time_on_air_s(
     explicit_header: bool = True,
     checked: bool = True,
 ) -> float:
-    """Semtech's formula (SX1276 data sheet, 4.1.1.7); symbols beyond 16 ms use the low data rate optimisation."""
+    """Time on air by Semtech's formula (SX1276 data sheet, 4.1.1.7).
+
+    Symbols longer than 16 ms use low data rate optimisation.
+    """
     symbol_s = 2**spreading_factor / bandwidth_hz
     slow = 2 if symbol_s > 0.016 else 0
     bits = 8 * size_bytes - 4 * spreading_factor + 28 + 16 * checked - 20 * (not explicit_header)
     symbols = 8 + max(ceil(bits / (4 * (spreading_factor - slow))) * (coding + 4), 0)
-    return (preamble_symbols + 4.25 + symbols) * symbol_s
+    return float((preamble_symbols + 4.25 + symbols) * symbol_s)
 
 
 def bit_error_rate(spreading_factor: int, snr_db: FloatArray) -> FloatArray:
-    """½·Q(√(2^(SF+1)·snr) − √(1.386·SF + 1.154)) (Elshabrawy and Robert, IEEE Commun. Lett. 22(9), 2018)."""
+    """Bit error rate ½·Q(√(2^(SF+1)·snr) − √(1.386·SF + 1.154)) (Elshabrawy, Robert: IEEE Comm. Lett. 22(9), 2018)."""
     from scipy.special import ndtr
 
     apart = np.sqrt(2 ** (spreading_factor + 1) * 10 ** (snr_db / 10))
@@ -47,7 +50,7 @@ def bit_error_rate(spreading_factor: int, snr_db: FloatArray) -> FloatArray:
 
 
 class Lora(PhysicalRadio):
-    """Frames as long as allowed, each acknowledged or sent again, and silence after each as the duty cycle asks."""
+    """Frames of maximum length, each acknowledged or sent again, with the silence that the duty cycle requires."""
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Lora(PhysicalRadio):
         self._bandwidth_hz = 1e3 * bandwidth_khz
         self.duty_cycle = duty_cycle
         noise_dbm = NOISE_DBM_PER_HZ + 10 * float(np.log10(self._bandwidth_hz)) + NOISE_FIGURE_DB
-        # A symbol carries SF bits, four in five of them data.
+        # A symbol carries SF bits, four fifths of them data.
         modes = tuple(
             Mode(f"SF{sf}", 0.8 * sf * self._bandwidth_hz / 2**sf, noise_dbm, MIN_SNR_DB[sf])
             for sf in spreading_factors
@@ -73,13 +76,13 @@ class Lora(PhysicalRadio):
         super().__init__(modes, path, range_m, tx_power_dbm, shadowing, setup_s=setup_s, latency_s=latency_s)
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:
-        """A full frame; the code 4/5 finds errors but puts none right."""
+        """Error rates [m] of a full frame; the code 4/5 detects errors but corrects none."""
         sf = int(mode.name[2:])
-        return -np.expm1(8 * FRAME_BYTES[sf] * np.log1p(-bit_error_rate(sf, snr_db)))
+        return np.asarray(-np.expm1(8 * FRAME_BYTES[sf] * np.log1p(-bit_error_rate(sf, snr_db))))
 
     def mode_goodput_bps(self, mode: Mode, per: FloatArray, distance_m: FloatArray) -> FloatArray:
-        """A frame and its acknowledgement, for which the silence after the frame is mostly long enough."""
+        """Useful bits per frame while sending; the acknowledgement usually fits into the silence after the frame."""
         sf = int(mode.name[2:])
         frame_s = time_on_air_s(FRAME_BYTES[sf], sf, self._bandwidth_hz)
-        answered_s = frame_s + ANSWER_S + time_on_air_s(HEADER_BYTES, sf, self._bandwidth_hz)
-        return 8 * (FRAME_BYTES[sf] - HEADER_BYTES) * (1 - per) / max(frame_s, self.duty_cycle * answered_s)
+        acknowledged_s = frame_s + ACK_DELAY_S + time_on_air_s(HEADER_BYTES, sf, self._bandwidth_hz)
+        return 8 * (FRAME_BYTES[sf] - HEADER_BYTES) * (1 - per) / max(frame_s, self.duty_cycle * acknowledged_s)

@@ -6,31 +6,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedmule.radio.link import Budget, FloatArray, Ladder, Radio
+from fedmule.radio.budget import Budget
+from fedmule.radio.link import FloatArray, Ladder, Radio
 from fedmule.radio.propagation import FARTHEST_M, Propagation, Shadowing, nakagami
 
 THERMAL_DBM_PER_HZ = -173.975  # Boltzmann's constant times 290 K
-GRID = 1.01  # ratio of neighbouring distances at which a ladder is worked out
-STEP = 0.1  # how much a mode's goodput may change within one step of a ladder, which has that of its middle
-# Fading is averaged over as many equally likely gains.
-FADES = (np.arange(64) + 0.5) / 64
+GRID = 1.01  # ratio of adjacent distances at which a ladder is computed
+STEP = 0.1  # largest relative change of a mode's goodput within a step of a ladder, which has the goodput of its middle
+FADES = (np.arange(64) + 0.5) / 64  # quantiles of the equally likely gains over which fading is averaged
 
 
 @dataclass(frozen=True)
 class Mode:
-    """One way to send: a modulation, a code, a spreading factor."""
+    """A combination of modulation, code and spreading factor."""
 
     name: str
     phy_bps: float
-    noise_dbm: float  # in its bandwidth, with the receiver's own
-    min_snr_db: float  # below it there is no link
+    noise_dbm: float  # in its bandwidth, including the receiver's
+    min_snr_db: float  # there is no link below this
 
 
 class PhysicalRadio(Radio):
-    """Base of the radios with a link budget; whichever usable mode brings most through is used.
+    """Base class of radios with a link budget; the usable mode with the highest goodput is used.
 
-    Received power is tx_power_dbm − path loss − obstacle losses. `range_m`, if given, sets the transmit power so that
-    the mean unobstructed link just closes there. One of one's own overrides `errors` and `mode_goodput_bps`.
+    Received power is tx_power_dbm − path loss − obstruction. `range_m`, if given, sets the transmit power so that the
+    mean unobstructed link just closes there. Subclass and override `errors` and `mode_goodput_bps`.
     """
 
     def __init__(
@@ -54,23 +54,26 @@ class PhysicalRadio(Radio):
         self._needed_dbm = np.maximum(self._noise_dbm + [mode.min_snr_db for mode in modes], cutoff_dbm)
         if range_m is not None:
             self.tx_power_dbm = float(self._needed_dbm.min()) + float(self.path_loss_db(np.array(range_m)))
-        self._ladders: dict[float, Ladder] = {}  # by obstacle loss and shadowing, of which there are few
+        self._ladders: dict[float, Ladder] = {}  # by loss; few values occur
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:
         """Packet error rates [m] of a mode at these SNRs [m]."""
         raise NotImplementedError
 
     def mode_goodput_bps(self, mode: Mode, per: FloatArray, distance_m: FloatArray) -> FloatArray:
-        """Useful bits per second [m] while a mode is sent, at these packet error rates [m]: retransmissions counted."""
+        """Useful bits per second [m] while sending in a mode, at packet error rates [m], net of retransmissions."""
         raise NotImplementedError
 
     def path_loss_db(self, distance_m: FloatArray) -> FloatArray:
+        """Mean path loss [m] at these distances [m]."""
         return self._propagation.path_loss_db(distance_m)
 
     def received_dbm(self, distance_m: FloatArray, loss_db: float = 0.0) -> FloatArray:
+        """Mean received power [m] at these distances [m] with `loss_db` of obstruction."""
         return self.tx_power_dbm - self.path_loss_db(distance_m) - loss_db
 
     def budget(self, distance_m: FloatArray, loss_db: float = 0.0) -> Budget:
+        """Link budget at these distances [m] with `loss_db` of obstruction."""
         received_dbm = self.received_dbm(distance_m, loss_db)
         usable = received_dbm + 2e-9 >= self._needed_dbm[:, None]
         per, goodput = np.ones(usable.shape), np.zeros(usable.shape)
@@ -93,24 +96,28 @@ class PhysicalRadio(Radio):
         )
 
     def ladder(self, loss_db: float) -> Ladder:
+        """Goodput by distance, in steps within which it changes by at most a tenth."""
         if loss_db not in self._ladders:
             self._ladders[loss_db] = self._make_ladder(loss_db)
         return self._ladders[loss_db]
 
     @property
     def farthest_m(self) -> float:
+        """Reach of a link with the most favourable shadowing."""
         luck_db = self._shadowing.most_db if self._shadowing else 0.0
         distances_m = self.ladder(-luck_db).distances_m
         return float(distances_m[-1]) if len(distances_m) else 0.0
 
     def shadow_db(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Shadowing [m] in dB of the links between a ([2] or [m,2]) and b [m,2]."""
         return self._shadowing.loss_db(a, b) if self._shadowing else super().shadow_db(a, b)
 
     def shadow_changes(self, start: FloatArray, end: FloatArray) -> FloatArray:
+        """Fractions in (0,1) of the leg start→end at which the shadowing of a link to it may change."""
         return self._shadowing.changes(start, end) if self._shadowing else super().shadow_changes(start, end)
 
     def _mean_errors(self, mode: Mode, snr_db: FloatArray, distance_m: FloatArray) -> FloatArray:
-        """Packet error rates [m] of a mode, averaged over the fading where there is any."""
+        """Packet error rates [m] of a mode, averaged over fading if there is any."""
         m = self._propagation.fading_m(distance_m)
         if m is None:
             return self.errors(mode, snr_db)
@@ -124,11 +131,11 @@ class PhysicalRadio(Radio):
 
     def _make_ladder(self, loss_db: float) -> Ladder:
         near = self._propagation.nearest_m
-        # A hair more than the formula, so that rounding does not cut off a client at exactly the range.
+        # Slightly more than the formula, so that rounding does not exclude a client at exactly the range.
         margin_db = self.received_dbm(np.array(near), loss_db) - self._needed_dbm + 1e-9
         if not (margin_db >= 0).any():
             return Ladder(np.empty(0), np.empty(0))
-        # Where each mode's link closes.
+        # Distances at which the link of each mode closes.
         closing = np.minimum(self._propagation.distance_m(margin_db[margin_db >= 0]), FARTHEST_M)
         grid = near * GRID ** np.arange(1, np.ceil(np.log(closing.max() / near) / np.log(GRID)))
         edges = np.unique(np.concatenate([closing, grid[grid < closing.max()]]))

@@ -1,1 +1,1 @@
-"""Walk policies: which client the vehicle drives to next."""
+"""Walk policies, which choose the client that a vehicle drives to next."""

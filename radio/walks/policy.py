@@ -1,4 +1,4 @@
-"""What a walk policy is: which client the vehicle drives to next."""
+"""Base class of walk policies, which choose the client that a vehicle drives to next."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Here:
-    """Where a vehicle is when it looks for the next client."""
+    """State of a vehicle when it chooses the next client."""
 
-    client: int | None  # the one it visited last; None before its first visit
-    xy: FloatArray  # [2] its position, m
+    client: int | None  # the client visited last; None before the first visit
+    xy: FloatArray  # [2] position, m
 
 
 class Policy:
-    """Base of the walk policies; each vehicle has one of its own. One of one's own overrides `next`.
+    """Base class of walk policies; each vehicle has its own instance. Subclass and override `next`.
 
-    `graph` says whom the vehicle could drive to now (`reachable`, ascending), where clients reported to be
-    (`known`) and who would hear it at a client (`neighbours`). A client chased in vain is not told of: whoever keeps
-    a memory must enter a client when it is chosen, so that the others come first next time.
+    `graph` has the clients that the vehicle could drive to now (`reachable`, ascending), their reported positions
+    (`known`) and the clients within radio range of a client (`neighbours`). A policy is not notified when a client is
+    not reached: one that keeps a record must enter a client when it is chosen, so that others come first next time.
     """
 
     def __init__(self, graph: ContactGraph) -> None:
         self.graph = graph
 
     def next(self, here: Here, draws: np.random.Generator) -> int:
-        """One of `graph.reachable`, of which there is at least one. All that is random comes from `draws`."""
+        """Choose one of `graph.reachable`, which is not empty. All randomness must come from `draws`."""
         raise NotImplementedError
 
     def nearest(self, clients: IntArray, xy: FloatArray) -> int:
-        """Of these clients the one whose reported position is nearest as the crow flies; the first of equals."""
+        """The client whose reported position is nearest in a straight line; the first one in a tie."""
         gap = self.graph.known(clients) - xy
         return int(clients[np.argmin(gap[:, 0] ** 2 + gap[:, 1] ** 2)])

@@ -1,4 +1,4 @@
-"""The random walks: from the client the vehicle is at to the next, by one row of P(k)."""
+"""Random walks: from the current client to the next, by one row of P(k)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Rule = Literal["degree", "metropolis", "lazy"]
 
 @dataclass(frozen=True)
 class Row:
-    """One row of P(k): (1 − jump) · probability over the listed clients, plus jump spread over all of `anywhere`."""
+    """A row of P(k): (1 − jump) · probability over the listed clients, plus jump spread evenly over `anywhere`."""
 
     clients: IntArray  # [m] ascending
-    probability: FloatArray  # [m] sums to 1, or empty if there is nobody to go to but by a jump
+    probability: FloatArray  # [m] sums to 1; empty if only a jump leads to another client
     jump: float
-    anywhere: IntArray  # all clients the vehicle can drive to
+    anywhere: IntArray  # all clients that the vehicle can drive to
 
     def draw(self, generator: np.random.Generator) -> int:
-        """The next client."""
+        """Draw the next client."""
         leap, choice = generator.random(2)
         if leap < self.jump:
             return int(self.anywhere[int(choice * len(self.anywhere))])
@@ -34,7 +34,7 @@ class Row:
         return int(self.clients[min(slot, len(self.clients) - 1)])
 
     def dense(self, n: int) -> FloatArray:
-        """The whole row [n]."""
+        """The row as a dense vector [n]."""
         row = np.zeros(n)
         row[self.anywhere] = self.jump / len(self.anywhere)
         row[self.clients] += (1 - self.jump) * self.probability
@@ -42,10 +42,10 @@ class Row:
 
 
 class Walk(Policy):
-    """P = (1 − jump)·P_graph + jump/n, with P_graph by `rule`; a client without neighbours always jumps.
+    """Random walk with P = (1 − jump)·P_graph + jump/n; from a client without neighbours it always jumps.
 
-    degree: 1/deg(i) to each neighbour. metropolis: min(1/deg(i), 1/deg(j)), the rest stays. lazy: half stays,
-    half as degree.
+    `rule` sets P_graph. degree: 1/deg(i) to each neighbour. metropolis: min(1/deg(i), 1/deg(j)) to each neighbour j,
+    the rest to i itself. lazy: one half to i itself, the other half as for degree.
     """
 
     def __init__(self, graph: ContactGraph, rule: Rule, jump: float) -> None:
@@ -54,21 +54,22 @@ class Walk(Policy):
         self._jump = jump
 
     def next(self, here: Here, draws: np.random.Generator) -> int:
+        """Draw from the row of the client visited last; from all clients at first."""
         row = self.anywhere() if here.client is None else self.row(here.client)
         return row.draw(draws)
 
     def row(self, client: int) -> Row:
-        """Row `client` of P(k), from the positions known now; costs in proportion to its neighbours."""
+        """Row `client` of P(k), from the positions known now; the cost is proportional to the number of neighbours."""
         near = self.graph.neighbours(client)
         degrees = self.graph.degrees(near) if self._rule == "metropolis" else np.full(len(near), len(near))
         return self._row(client, near, degrees)
 
     def anywhere(self) -> Row:
-        """Any client at random: how the walk begins."""
+        """Row for the first client: any one at random."""
         return Row(np.empty(0, dtype=np.int64), np.empty(0), 1.0, self.graph.reachable)
 
     def matrix(self) -> Any:
-        """The whole P(k) as a sparse matrix [n,n], equal to the rows; see `transition_matrix`."""
+        """The complete P(k) as a sparse matrix [n,n] with the same rows; see `transition_matrix`."""
         return transition_matrix(self.graph.edges(), self.graph.members, self._rule, self._jump)
 
     def _row(self, client: int, near: IntArray, degrees: IntArray) -> Row:
@@ -83,7 +84,7 @@ def row_of(client: int, near: IntArray, degrees: IntArray, rule: Rule, jump: flo
     stay = 0.0
     if rule == "metropolis":
         each = np.minimum(each, 1 / degrees)
-        stay = max(0.0, 1 - each.sum())  # rounding may leave a hair below 0
+        stay = max(0.0, 1 - each.sum())  # rounding may leave it slightly below 0
     elif rule == "lazy":
         each, stay = each / 2, 0.5
     if stay > 0:
@@ -93,9 +94,9 @@ def row_of(client: int, near: IntArray, degrees: IntArray, rule: Rule, jump: flo
 
 
 def transition_matrix(edges: IntArray, members: BoolArray, rule: Rule, jump: float) -> Any:
-    """P of a graph with edges [m,2] among members [n], as a sparse matrix [n,n]; rows of others are empty.
+    """P of a graph with edges [m,2] among members [n], as a sparse matrix [n,n]; rows of non-members are empty.
 
-    With jumps it has no zeros to leave out.
+    With jumps no entry between members is zero, so nothing is saved.
     """
     from scipy.sparse import csr_array
 

@@ -1,4 +1,4 @@
-"""Policies that come to everyone: to the nearest not yet visited, or to the one visited longest ago."""
+"""Policies that visit everyone in rounds: the nearest unvisited client, or the one visited longest ago."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fedmule.radio.walks.policy import Here, Policy
 
 
 class NearestUnvisited(Policy):
-    """The nearest client not yet chosen in this pass; when all have been, a new pass begins.
+    """Choose the nearest client not yet chosen in this pass; when all have been, a new pass begins.
 
-    Nobody is chosen twice running while there is anybody else.
+    No client is chosen twice in a row unless it is the only one.
     """
 
     def __init__(self, graph: ContactGraph) -> None:
@@ -19,6 +19,7 @@ class NearestUnvisited(Policy):
         self._chosen = np.zeros(len(graph.members), dtype=bool)  # in this pass
 
     def next(self, here: Here, draws: np.random.Generator) -> int:
+        """Choose the nearest client left in this pass."""
         everyone = self.graph.reachable
         left = everyone[~self._chosen[everyone]]
         if not left.size:
@@ -30,14 +31,15 @@ class NearestUnvisited(Policy):
 
 
 class OldestFirst(Policy):
-    """The client chosen longest ago; those never chosen come first, the nearest of them before others."""
+    """Choose the client chosen longest ago; those never chosen come first, the nearest of them before the others."""
 
     def __init__(self, graph: ContactGraph) -> None:
         super().__init__(graph)
-        self._chosen_at = np.zeros(len(graph.members), dtype=np.int64)  # number of the choice; 0: never
+        self._chosen_at = np.zeros(len(graph.members), dtype=np.int64)  # number of the choice; 0 for never
         self._choices = 0
 
     def next(self, here: Here, draws: np.random.Generator) -> int:
+        """Choose the client chosen longest ago."""
         everyone = self.graph.reachable
         at = self._chosen_at[everyone]
         client = self.nearest(everyone[at == at.min()], here.xy)

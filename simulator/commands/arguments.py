@@ -1,4 +1,4 @@
-"""What arguments of the commands must look like, and those that several commands share."""
+"""Argument types of the commands, and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 
 
 def add_scenario(parser: argparse.ArgumentParser, many: bool = False) -> None:
-    """Let a command take a scenario and what may be set in it."""
+    """Let a command take a scenario and overrides of its keys."""
     what = "a TOML file, a run folder, or the name of a scenario that ships, such as warzone"
     parser.add_argument("scenario", nargs="*" if many else None, metavar="SCENARIO", help=what)
     parser.add_argument("--seed", type=seed, metavar="N", help="same as --set seed=N")
@@ -23,27 +23,27 @@ def add_scenario(parser: argparse.ArgumentParser, many: bool = False) -> None:
 
 
 def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Let a command that makes many runs say where."""
-    parser.add_argument("--jobs", type=count, metavar="N", help="runs side by side (default: one per core)")
+    """Let a command that makes many runs choose where they run."""
+    parser.add_argument("--jobs", type=count, metavar="N", help="parallel runs (default: one per core)")
     parser.add_argument("--engine", metavar="ADDRESS", help="run on the Dask cluster whose scheduler is at tcp://…")
 
 
 def seed(text: str) -> int:
-    """A seed."""
+    """Parse a seed."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 0 or more")
     return int(text)
 
 
 def count(text: str) -> int:
-    """How many of something."""
+    """Parse a count."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 or more")
     return int(text)
 
 
 def distances(text: str) -> list[float]:
-    """Distances in metres, with commas between."""
+    """Parse distances in metres, separated by commas."""
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
@@ -54,7 +54,7 @@ def distances(text: str) -> list[float]:
 
 
 def number(text: str) -> float:
-    """A finite number."""
+    """Parse a finite number."""
     try:
         value = float(text)
     except ValueError:
@@ -65,34 +65,34 @@ def number(text: str) -> float:
 
 
 def not_negative(text: str) -> float:
-    """A number, 0 or more."""
+    """Parse a number, 0 or more."""
     if number(text) < 0:
         raise argparse.ArgumentTypeError(f"{text}: must be 0 or more")
     return float(text)
 
 
 def positive(text: str) -> float:
-    """A number greater than 0."""
+    """Parse a number greater than 0."""
     if number(text) <= 0:
         raise argparse.ArgumentTypeError(f"{text}: must be greater than 0")
     return float(text)
 
 
 def share(text: str) -> float:
-    """A number between 0 and 1."""
+    """Parse a number between 0 and 1."""
     if not 0 < number(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}: must be between 0 and 1")
     return float(text)
 
 
 def point(text: str) -> tuple[float, float]:
-    """Two numbers with a comma between."""
+    """Parse two numbers separated by a comma."""
     values = [number(value) for value in text.split(",")]
     if len(values) != 2:
-        raise argparse.ArgumentTypeError(f"{text}: must be two numbers with a comma between")
+        raise argparse.ArgumentTypeError(f"{text}: must be two numbers separated by a comma")
     return values[0], values[1]
 
 
 def names(text: str) -> list[str]:
-    """Names with commas between."""
+    """Parse names separated by commas."""
     return [name.strip() for name in text.split(",")]

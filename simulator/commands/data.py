@@ -1,4 +1,4 @@
-"""fedmule data: fetch, import or look at a data set."""
+"""fedmule data: fetch or import a data set, or draw a partition of it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ def add(commands: Any) -> None:
     """The command `data`."""
     data = commands.add_parser(
         "data",
-        help="fetch, import or look at a data set",
-        description="Fetch a public data set or import files at hand; or draw how a partition shares one out.",
+        help="fetch or import a data set, or draw a partition of it",
+        description="Fetch a public data set or import its files; or draw how a partition divides one among clients.",
     )
     data.add_argument("name", metavar="NAME", help="mnist, fashion_mnist or cifar10; with --partition any data set")
     data.add_argument("--from", dest="folder", metavar="DIR", help="take the files from this folder, not the network")
     data.add_argument(
         "--partition",
         metavar="KIND",
-        help="draw what each client gets by labels, dirichlet, iid, column or '{ kind = \"dirichlet\", alpha = 1 }'",
+        help="draw what each client gets with labels, dirichlet, iid, column or '{ kind = \"dirichlet\", alpha = 1 }'",
     )
     data.add_argument("--clients", type=int, default=20, metavar="N", help="with --partition: how many (default 20)")
     data.add_argument(
@@ -50,7 +50,7 @@ def _data(given: Any) -> int:
                 kept = fetch(given.name, progress)
     except DataError as error:
         raise UserError(str(error)) from None
-    sys.stdout.write(f"{given.name}: checked and kept in {kept}\n")
+    sys.stdout.write(f"{given.name}: verified and stored in {kept}\n")
     return 0
 
 

@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
     link = commands.add_parser(
         "link",
         help="print the link budget of a radio",
-        description="Print what becomes of a radio's signal over distance: loss, SNR, rate, errors and goodput.",
+        description="Print a radio's path loss, SNR, rate, errors and goodput over distance.",
     )
     link.add_argument("kind", metavar="KIND", help="disc, wifi_direct, zigbee, ble, lora or acoustic")
     link.add_argument(

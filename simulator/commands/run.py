@@ -12,9 +12,7 @@ def add(commands: Any) -> None:
     run = commands.add_parser("run", help="run a scenario", description="Run a scenario and write a run folder.")
     arguments.add_scenario(run)
     run.add_argument("--out", metavar="DIR", help="the run folder (default: runs/NAME, runs/NAME-2, …)")
-    run.add_argument(
-        "--resume", action="store_true", help="go on with an unfinished run of this scenario, if there is one"
-    )
+    run.add_argument("--resume", action="store_true", help="resume an unfinished run of this scenario, if there is one")
     run.add_argument("--device", choices=["auto", "cpu", "cuda"], help="same as --set learning.device=…")
     run.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
     run.set_defaults(command=_run)

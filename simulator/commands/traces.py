@@ -1,4 +1,4 @@
-"""fedmule trace and fedmule contacts: look at movement traces, and at who meets whom in them."""
+"""fedmule trace and fedmule contacts: describe and convert movement traces, and find contacts in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add(commands: Any) -> None:
     origin = "LON,LAT of (0, 0) in GPX and GeoJSON files (default: the south-west corner)"
     trace = commands.add_parser(
         "trace",
-        help="look at a movement trace, or convert it",
+        help="describe a movement trace, or convert it",
         description="Print bounds, duration, nodes and speeds of a movement trace and draw it; convert it with --out.",
     )
     trace.add_argument("trace", metavar="TRACE", help=what)
@@ -33,8 +33,8 @@ def add(commands: Any) -> None:
 
     contacts = commands.add_parser(
         "contacts",
-        help="find who meets whom in a movement trace, and when",
-        description="Find all times at which two nodes of a trace are within range, exactly, and print statistics.",
+        help="find the contacts in a movement trace",
+        description="Find the exact times at which two nodes of a trace are within range, and print statistics.",
     )
     contacts.add_argument("trace", metavar="TRACE", help=what)
     contacts.add_argument("--range-m", type=arguments.not_negative, required=True, metavar="R", help="the range, m")
@@ -65,7 +65,7 @@ def _trace(given: Any) -> int:
             sys.stdout.write(f"  written   {given.out}, as {kind.name}\n")
             if trace.comes_and_goes and not kind.absence:
                 warnings.append(
-                    f"{kind.name} cannot say that nodes come and go: they stand where they first or last are"
+                    f"{kind.name} cannot express that nodes come and go: they wait at their first and last positions"
                 )
     except TraceError as error:
         raise UserError(str(error)) from None
@@ -95,7 +95,7 @@ def _contacts(given: Any) -> int:
     try:
         trace = read_trace(given.trace, given.origin)
         if trace.unfinished:
-            sys.stderr.write(f"warning: {given.trace} breaks off: what comes after is not known\n")
+            sys.stderr.write(f"warning: {given.trace} is cut off: the rest is missing\n")
         contacts = find_contacts(trace, given.range_m, until_s, ShareDone("contacts"))
         if given.out:
             write_contacts(Path(given.out), trace.names, contacts)

@@ -41,17 +41,15 @@ class Log(Part):
 
 
 class Scenario(Part):
-    """A whole scenario; everything has a default, so an empty file is valid."""
+    """A complete scenario; everything has a default, so an empty file is valid."""
 
     format: Literal[2] = key(2, "version of the format of this file")
-    name: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")] = key(
-        "", "what the run is called; by default the file's name"
-    )
+    name: Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")] = key("", "name of the run; by default the file's")
     seed: Annotated[int, Field(ge=0)] = key(0, "same seed, same bits")
     terrain: Terrain = key(Terrain(), "the ground")
-    vehicle: Vehicle = key(Vehicle(), "the mule that carries the token")
+    vehicle: Vehicle = key(Vehicle(), "what carries the token")
     clients: Clients = key(Clients(), "the devices it visits")
-    radio: Radio = key("wifi_direct", "what they talk with")
+    radio: Radio = key("wifi_direct", "how they communicate")
     learning: Learning = key(Learning(), "what they learn and how")
     stop: Stop = key(Stop(), "when the run ends: at whichever comes first")
-    log: Log = key(Log(), "what is written down beside the contacts")
+    log: Log = key(Log(), "what is logged beside the contacts")

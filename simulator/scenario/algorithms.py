@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from fedmule.simulator.errors import Problem
-from fedmule.simulator.scenario.keys import Count, NotNegative, OwnClass, Part, Positive, Share, key, one_of
+from fedmule.simulator.scenario.keys import Chosen, Count, NotNegative, OwnClass, Part, Positive, Share, key, one_of
 
 if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
@@ -156,7 +156,10 @@ class OwnAlgorithm(OwnClass):
 EXCHANGING = (
     RwsadmmKeys, FedavgKeys, DittoKeys, ApflKeys, PfedmeKeys, PerFedavgKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
 )  # fmt: skip
-Exchanging = one_of("rwsadmm", *EXCHANGING, own=OwnAlgorithm)
+if TYPE_CHECKING:
+    Exchanging = Chosen
+else:
+    Exchanging = one_of("rwsadmm", *EXCHANGING, own=OwnAlgorithm)
 
 
 class LocalKeys(Part):
@@ -167,7 +170,10 @@ class LocalKeys(Part):
     )
 
 
-Algorithm = one_of("rwsadmm", *EXCHANGING, LocalKeys, own=OwnAlgorithm)
+if TYPE_CHECKING:
+    Algorithm = Chosen
+else:
+    Algorithm = one_of("rwsadmm", *EXCHANGING, LocalKeys, own=OwnAlgorithm)
 
 
 def keep_reference(learning: Any, replaced: Any) -> None:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Clients(Part):
-    count: Count = key(20, "how many clients there are")
+    count: Count = key(20, "number of clients")
     mobility: Mobility = key("squads", "how they move")
     report_period_s: Positive = key(10.0, "time between satellite reports of their positions, s")
     report_error_m: NotNegative = key(2.0, "standard deviation of a reported position along each axis, m")
-    late: Annotated[int, Field(ge=0)] = key(0, "how many of them (the last ones) are not there at first")
-    late_at: Share = key(0.5, "share of the run that is over when those who are late join")
+    late: Annotated[int, Field(ge=0)] = key(0, "number of clients (the last ones) that join late")
+    late_at: Share = key(0.5, "share of the run after which late clients join")
     compute_flops_per_s: Positive = key(1e9, "floating-point operations per second of a client's device")
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:

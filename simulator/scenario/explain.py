@@ -1,4 +1,4 @@
-"""The reference of scenario keys, printed from where they are defined."""
+"""The reference of scenario keys, generated from their definitions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _show(value: Any) -> str:
 
 
 def _allowed(field: FieldInfo) -> str:
-    """Choices and limits, from the annotation."""
+    """Describe choices and limits, from the annotation."""
     choices, limits = [], []
     for part in _parts(field.annotation, tuple(field.metadata)):
         if isinstance(part, str):
@@ -92,7 +92,7 @@ def _allowed(field: FieldInfo) -> str:
 
 
 def _parts(annotation: Any, metadata: tuple[Any, ...] = ()) -> Iterator[Any]:
-    """Everything an annotation says about its values: choices and limits."""
+    """Yield what an annotation says about its values: choices and limits."""
     for note in (*metadata, *getattr(annotation, "__metadata__", ())):
         yield from getattr(note, "metadata", None) or [note]
     if get_origin(annotation) is Literal:

@@ -1,15 +1,13 @@
-"""Polygons of the terrain and roads from GeoJSON files, written into the scenario as if they had been typed there."""
+"""Terrain and roads from GeoJSON files, expanded into the scenario's own tables."""
 
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
+from fedmule.mobility.projection import Projection
 from fedmule.simulator.errors import Problem
-
-METRES_PER_DEGREE = 6_371_008.8 * math.pi / 180  # along a meridian of the mean Earth
 
 SHAPE_KEYS = {
     "obstacles": ("stops_movement", "radio_loss_db", "name"),
@@ -20,7 +18,7 @@ FILE_KEYS = ("geojson", "coordinates", "origin")
 
 
 def expand_files(raw: dict[str, Any], folder: Path) -> list[Problem]:
-    """Replace the terrain's files by their polygons, of roads by their lines; returns what went wrong.
+    """Replace files of the terrain by their polygons, and of roads by their lines; returns the problems.
 
     A polygon's own properties win over the keys given beside the file.
     """
@@ -142,6 +140,5 @@ def _projection(entry: dict[str, Any], content: Any) -> Any:
     origin = entry.get("origin")
     if not (isinstance(origin, list) and len(origin) == 2 and all(isinstance(v, (int, float)) for v in origin)):
         raise _BadFile("must be [lon, lat], the degrees of the terrain's corner (0, 0)", "origin")
-    lon0, lat0 = origin
-    east = METRES_PER_DEGREE * math.cos(math.radians(lat0))
-    return lambda lon, lat: [(lon - lon0) * east, (lat - lat0) * METRES_PER_DEGREE]
+    to_metres = Projection((origin[0], origin[1])).to_metres
+    return lambda lon, lat: list(to_metres(lon, lat))

@@ -69,6 +69,12 @@ class Part(BaseModel):
         return {}
 
 
+class Chosen(Part):
+    """A table that chooses by `kind`, as type checkers see it."""
+
+    kind: str
+
+
 class OwnClass(Part):
     """A class of the user's own, as "package.module:Class"; the other keys of its table are its arguments."""
 

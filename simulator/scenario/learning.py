@@ -9,7 +9,18 @@ from pydantic import Field
 
 from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.algorithms import Algorithm
-from fedmule.simulator.scenario.keys import Count, NotNegative, OwnClass, Part, Positive, Share, key, one_of, ordered
+from fedmule.simulator.scenario.keys import (
+    Chosen,
+    Count,
+    NotNegative,
+    OwnClass,
+    Part,
+    Positive,
+    Share,
+    key,
+    one_of,
+    ordered,
+)
 
 if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
@@ -27,9 +38,9 @@ class SyntheticDataset(Part):
     samples: Annotated[tuple[Annotated[int, Field(ge=3)], Annotated[int, Field(ge=3)]], Field(strict=False)] = key(
         (50, 1000), "fewest and most samples of a client"
     )
-    feature_spread: NotNegative = key(1.0, "how far apart clients' features lie along each of them; 1 as published")
-    alike: Share = key(0.0, "how much of clients' models is the same for all: 0 nothing, as published, 1 everything")
-    alike_at_sites: Share = key(0.0, "how much more of them is the same for those at one site, such as a squad")
+    feature_spread: NotNegative = key(1.0, "spread of clients' features along each of them; 1 as published")
+    alike: Share = key(0.0, "share of clients' models that is common to all: 0 nothing, as published, 1 everything")
+    alike_at_sites: Share = key(0.0, "further share that is common to the clients of one site, such as a squad")
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check sizes, and that no more than everything is alike."""
@@ -50,20 +61,22 @@ class MnistDataset(Part):
 
 class FashionMnistDataset(Part):
     makes = "learning.data.samples:fashion_mnist"
-    kind: Literal["fashion_mnist"] = key("fashion_mnist", "pieces of clothing; `fedmule data fashion_mnist`")
+    kind: Literal["fashion_mnist"] = key("fashion_mnist", "images of clothing; `fedmule data fashion_mnist`")
 
 
 class Cifar10Dataset(Part):
     makes = "learning.data.samples:cifar10"
-    kind: Literal["cifar10"] = key("cifar10", "small colour pictures; `fedmule data cifar10`")
+    kind: Literal["cifar10"] = key("cifar10", "small colour images; `fedmule data cifar10`")
 
 
 class FileDataset(Part):
     makes = "learning.data.samples:from_file"
-    kind: Literal["file"] = key("file", "your own data: a label, perhaps a client, numbers in the other columns")
+    kind: Literal["file"] = key(
+        "file", "your own data: a label column, optionally a client column, numeric features in the others"
+    )
     path: str = Field(description="an .npz, .parquet or .csv file")
     label: str = key("label", "the column (in npz: array) of labels")
-    client: str | None = key(None, "the column that says whose a sample is; one called client need not be named")
+    client: str | None = key(None, "the column with the client of each sample; by default `client` if there is one")
 
     def files(self) -> dict[str, str]:
         """The data."""
@@ -78,7 +91,7 @@ class LabelsPartition(Part):
 
 class DirichletPartition(Part):
     makes = "learning.data.partition:by_dirichlet"
-    kind: Literal["dirichlet"] = key("dirichlet", "each label shared out by a Dirichlet law")
+    kind: Literal["dirichlet"] = key("dirichlet", "each label divided by a Dirichlet distribution")
     alpha: Positive = key(0.3, "small: strong skew; large: even")
 
 
@@ -126,24 +139,33 @@ class OwnModel(OwnClass):
     provided = ("features", "classes", "shape")
 
 
-Dataset = one_of(
-    "synthetic",
-    SyntheticDataset,
-    MnistDataset,
-    FashionMnistDataset,
-    Cifar10Dataset,
-    FileDataset,
-    own=OwnDataset,
-)
-Partition = one_of(
-    "labels",
-    LabelsPartition,
-    DirichletPartition,
-    IidPartition,
-    ColumnPartition,
-    own=OwnPartition,
-)
-Model = one_of("mlr", MlrModel, MlpModel, CnnModel, own=OwnModel)
+if TYPE_CHECKING:
+    Dataset = Chosen
+else:
+    Dataset = one_of(
+        "synthetic",
+        SyntheticDataset,
+        MnistDataset,
+        FashionMnistDataset,
+        Cifar10Dataset,
+        FileDataset,
+        own=OwnDataset,
+    )
+if TYPE_CHECKING:
+    Partition = Chosen
+else:
+    Partition = one_of(
+        "labels",
+        LabelsPartition,
+        DirichletPartition,
+        IidPartition,
+        ColumnPartition,
+        own=OwnPartition,
+    )
+if TYPE_CHECKING:
+    Model = Chosen
+else:
+    Model = one_of("mlr", MlrModel, MlpModel, CnnModel, own=OwnModel)
 
 
 class Learning(Part):
@@ -151,20 +173,20 @@ class Learning(Part):
     model: Model = key("mlr", "what clients learn")
     dataset: Dataset = key("synthetic", "what they learn from")
     partition: Partition | None = key(
-        None, "whose samples are whose; by default as the data say, or else two labels each"
+        None, "how samples are divided among clients; by default as the data say, else two labels each"
     )
     partition_over: Literal["clients", "sites"] = key(
         "clients",
-        "whom the samples are shared out among; sites are squads, or else groups of clients that start near each "
-        "other, and a site's samples are shared evenly by its clients",
+        "whether samples are divided among clients or among sites: squads, or else groups of clients that start near "
+        "each other; a site's samples are divided evenly among its clients",
     )
     shift: Literal["none", "rotated", "permuted"] = key(
-        "none", "how data differ from site to site: images turned, or labels renamed"
+        "none", "how data differ from site to site: images rotated, or labels permuted"
     )
-    sites: Count = key(8, "how many sites there are where clients do not move in squads")
+    sites: Count = key(8, "number of sites where clients do not move in squads")
     test_share: Annotated[float, Field(gt=0, lt=1)] = key(0.25, "share of each client's samples kept for testing")
     validation_share: Annotated[float, Field(ge=0, lt=1)] = key(0.0, "share kept for choosing hyper-parameters")
-    max_train_samples: Count | None = key(None, "most training samples of a client, for the few-data regime")
+    max_train_samples: Count | None = key(None, "largest number of training samples of a client")
     step_size: Positive = key(0.1, "step size η of the gradient steps")
     batch_size: Count = key(20, "samples per gradient step")
     local_steps: Count = key(
@@ -191,7 +213,9 @@ class Learning(Part):
         "evaluate models after every contact; false: only every `evaluate_every` visits, for large models, which take "
         "longer to evaluate on all their test samples than to train for a visit",
     )
-    device: Literal["auto", "cpu", "cuda"] = key("auto", "where the numbers are: auto takes a GPU if there is one")
+    device: Literal["auto", "cpu", "cuda"] = key(
+        "auto", "where models and data are kept: auto takes a GPU if there is one"
+    )
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check shares, and who can take part."""

@@ -1,4 +1,4 @@
-"""From a scenario file and --set options to a validated Scenario, and back to a resolved file."""
+"""Load a scenario file with overrides into a validated Scenario, and write it back resolved."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _algorithm(raw: dict[str, Any]) -> Any:
 
 
 def packaged_scenarios() -> dict[str, Path]:
-    """The scenarios that ship, by name."""
+    """Return the scenarios that ship, by name."""
     from fedmule import scenarios
 
     folder = Path(scenarios.__file__).parent
@@ -75,7 +75,7 @@ def packaged_scenarios() -> dict[str, Path]:
 
 
 def find_scenario(name: str) -> Path:
-    """The file a name stands for: a path, or the name of a scenario that ships."""
+    """Return the file of a name: a path, or the name of a scenario that ships."""
     path = Path(name)
     if path.is_file():
         return path
@@ -90,14 +90,14 @@ def find_scenario(name: str) -> Path:
 
 
 def to_toml(scenario: Scenario) -> str:
-    """The resolved scenario as a file: every key with its value."""
+    """Write the resolved scenario as TOML: every key with its value."""
     import tomli_w
 
     return tomli_w.dumps(_plain(scenario.model_dump(exclude_none=True)))
 
 
 def own_classes(scenario: Part, prefix: str = "") -> dict[str, OwnClass]:
-    """The user's own classes a scenario names, by dotted key."""
+    """Find the user's own classes a scenario names, by dotted key."""
     found: dict[str, OwnClass] = {}
     for name in type(scenario).model_fields:
         value = getattr(scenario, name)
@@ -109,7 +109,7 @@ def own_classes(scenario: Part, prefix: str = "") -> dict[str, OwnClass]:
 
 
 def read_toml(path: Path, source: str = "") -> dict[str, Any]:
-    """The tables of a TOML file; `source` is what the user calls it."""
+    """Read a TOML file; `source` is its name in messages."""
     source = source or str(path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -122,7 +122,7 @@ def read_toml(path: Path, source: str = "") -> dict[str, Any]:
 
 
 def _anchor_files(raw: dict[str, Any], folder: Path) -> None:
-    """Data and traces named by the scenario lie relative to the scenario, and are written down where they are."""
+    """Resolve the paths of data and traces relative to the scenario's folder."""
     for table, name, kind in (("learning", "dataset", "file"), ("clients", "mobility", "trace")):
         outer = raw.get(table)
         part = outer.get(name) if isinstance(outer, dict) else None
@@ -131,7 +131,7 @@ def _anchor_files(raw: dict[str, Any], folder: Path) -> None:
 
 
 def parse_override(override: str) -> tuple[str, Any]:
-    """Key and value of KEY=VALUE; the value is TOML, or a plain word."""
+    """Parse KEY=VALUE; the value is TOML, or a plain word."""
     dotted, equals, text = override.partition("=")
     dotted = dotted.strip()
     if not equals or not dotted:
@@ -179,7 +179,7 @@ def _with_source(problem: Problem, set_keys: list[str]) -> Problem:
 
 
 def _plain(value: Any) -> Any:
-    """For TOML: a table with nothing but its kind becomes the kind, tuples become lists."""
+    """Prepare for TOML: a table with nothing but its kind becomes the kind, tuples become lists."""
     if isinstance(value, dict):
         return value["kind"] if list(value) == ["kind"] else {k: _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

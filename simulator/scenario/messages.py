@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in words for the person who wrote the file."""
+"""Messages about what pydantic found wrong, for the person who wrote the file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WORDS = {
 
 
 def problems_of(error: ValidationError, root: type[BaseModel]) -> list[Problem]:
-    """All problems, one per key, in the order of the file's keys."""
+    """Return all problems, one per key, in the order of the file's keys."""
     found: dict[str, Problem] = {}
     for detail in error.errors():
         key, parent = _key_and_table(detail["loc"], root)
@@ -64,13 +64,13 @@ def _problem(key: str, table: type[BaseModel] | None, detail: Any) -> Problem:
         return Problem(key, WORDS["missing"])
     words = WORDS.get(detail["type"])
     if detail["type"] == "string_pattern_mismatch" and not key.endswith("kind"):
-        words = "must not hold control characters"
+        words = "must not contain control characters"
     message = words.format(**context) if words else detail["msg"][0].lower() + detail["msg"][1:]
     return Problem(key, message, detail["input"])
 
 
 def _key_and_table(loc: tuple[int | str, ...], root: type[BaseModel]) -> tuple[str, type[BaseModel] | None]:
-    """The dotted key of an error's location, and the table it stands in.
+    """Return the dotted key of an error's location, and its table.
 
     Pydantic puts the chosen member of a union into the location; that is no key of the file and is left out.
     """
@@ -91,7 +91,7 @@ def _key_and_table(loc: tuple[int | str, ...], root: type[BaseModel]) -> tuple[s
 
 
 def tables_in(annotation: Any) -> dict[str, type[BaseModel]]:
-    """The tables an annotation can hold, by the tag pydantic gives them where there are several."""
+    """Return the tables an annotation can hold, by the tag pydantic gives them where there are several."""
     found: dict[str, type[BaseModel]] = {}
     tags = [note.tag for note in getattr(annotation, "__metadata__", ()) if isinstance(note, Tag)]
     for inner in [annotation, *get_args(annotation)]:
@@ -103,6 +103,6 @@ def tables_in(annotation: Any) -> dict[str, type[BaseModel]]:
 
 
 def kinds_of(table: type[BaseModel], key: str) -> dict[str, type[BaseModel]]:
-    """The parts that a key of a table can choose by their kinds, those of the program only."""
+    """Return the program's own parts that a key of a table can choose, by kind."""
     tables = tables_in(table.model_fields[key].annotation)
     return {tag: part for tag, part in tables.items() if tag != "own"}

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import (
+    Chosen,
     Count,
     NotNegative,
     OwnClass,
@@ -80,7 +81,7 @@ class StaticMobility(MobilityKeys):
 
 class WaypointMobility(MobilityKeys):
     makes = "mobility.models.waypoint:Waypoint"
-    kind: Literal["waypoint"] = key("waypoint", "random waypoint: walk to a random position, pause, go on")
+    kind: Literal["waypoint"] = key("waypoint", "random waypoint: walk to a random position, pause, and so on")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
     pause_s: Span = key((0.0, 60.0), "shortest and longest pause, s")
 
@@ -89,16 +90,16 @@ class RandomWalkMobility(MobilityKeys):
     makes = "mobility.models.random_walk:RandomWalk"
     kind: Literal["random_walk"] = key("random_walk", "straight on for a step, then another direction and speed")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
-    step_s: Positive = key(60.0, "how long a step takes, s")
-    step_m: Positive | None = key(None, "how long a step is, instead of step_s, m")
+    step_s: Positive = key(60.0, "duration of a step, s")
+    step_m: Positive | None = key(None, "length of a step, instead of step_s, m")
 
 
 class GaussMarkovMobility(MobilityKeys):
     makes = "mobility.models.gauss_markov:GaussMarkov"
-    kind: Literal["gauss_markov"] = key("gauss_markov", "velocity remembers itself for a while")
+    kind: Literal["gauss_markov"] = key("gauss_markov", "velocity is correlated from one step to the next")
     speed_mps: Positive = key(1.0, "mean speed, m/s")
     memory: Annotated[float, Field(ge=0, lt=1)] = key(0.85, "correlation of the velocity from one step to the next")
-    step_s: Positive = key(10.0, "how long a step takes, s")
+    step_s: Positive = key(10.0, "duration of a step, s")
 
 
 class ManhattanMobility(MobilityKeys):
@@ -111,7 +112,7 @@ class ManhattanMobility(MobilityKeys):
 
 class RoadsMobility(MobilityKeys):
     makes = "mobility.models.roads:Roads"
-    kind: Literal["roads"] = key("roads", "by road, the shortest way, to random positions on it")
+    kind: Literal["roads"] = key("roads", "by road, on shortest paths, to random positions")
     roads: RoadKeys | None = key(None, "which roads, such as { geojson = … }; by default streets 100 m apart")
     speed_mps: PositiveSpan = key((3.0, 14.0), "lowest and highest speed, m/s")
     pause_s: Span = key((0.0, 300.0), "shortest and longest pause, s")
@@ -124,11 +125,11 @@ class RoadsMobility(MobilityKeys):
 class SquadsMobility(MobilityKeys):
     makes = "mobility.models.squads:Squads"
     kind: Literal["squads"] = key("squads", "groups that move together with a leader")
-    squads: Count = key(5, "how many groups; clients are shared out equally")
-    spread_m: Positive = key(20.0, "how far from the leader the others stand, m")
+    squads: Count = key(5, "number of groups; clients are divided equally")
+    spread_m: Positive = key(20.0, "largest distance of the others from the leader, m")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
     pause_s: Span = key((60.0, 300.0), "shortest and longest pause between moves, s")
-    regroup_at_s: NotNegative | None = key(None, "when some clients change squad; by default nobody ever does, s")
+    regroup_at_s: NotNegative | None = key(None, "when some clients change squad; by default never, s")
     regroup_share: Share = key(0.5, "share of the clients that change; leaders stay")
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
@@ -142,11 +143,11 @@ class SquadsMobility(MobilityKeys):
 
 class PatrolMobility(MobilityKeys):
     makes = "mobility.models.patrol:Patrol"
-    kind: Literal["patrol"] = key("patrol", "one route, walked over and over; starts are spread over it")
+    kind: Literal["patrol"] = key("patrol", "one route, walked repeatedly; starts are spread over it")
     route: Annotated[tuple[Point, ...], Field(strict=False)] = key(
         (), "points [[x, y], …]; by default a rectangle a quarter of the terrain off its borders"
     )
-    turn_back: bool = key(False, "back and forth instead of round and round")
+    turn_back: bool = key(False, "walk back and forth instead of in circles")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest speed from one point to the next, m/s")
     pause_s: Span = key((0.0, 60.0), "shortest and longest stop at a point, s")
 
@@ -162,16 +163,18 @@ class PatrolMobility(MobilityKeys):
 class HerdMobility(MobilityKeys):
     makes = "mobility.models.herd:Herd"
     kind: Literal["herd"] = key("herd", "wildlife: herds that rest, graze and walk")
-    herds: Count = key(2, "how many herds; clients are shared out equally")
+    herds: Count = key(2, "number of herds; clients are divided equally")
     spread_m: Positive = key(25.0, "standard deviation of an animal's position about the centre along each axis, m")
-    memory_s: Positive = key(300.0, "after which an animal's position in the herd has lost all but 1/e, s")
+    memory_s: Positive = key(
+        300.0, "time after which the correlation of an animal's position in the herd has fallen to 1/e, s"
+    )
     rest_s: Positive = key(3600.0, "mean duration of a rest, s")
     graze_s: Positive = key(3600.0, "mean duration of grazing, s")
     walk_s: Positive = key(900.0, "mean duration of a walk, s")
     graze_mps: Positive = key(0.1, "speed of a grazing herd, m/s")
     walk_mps: Positive = key(0.8, "speed of a walking herd, m/s")
-    top_speed_mps: Positive = key(4.0, "no animal is faster, m/s")
-    step_s: Positive = key(30.0, "how long a step takes, s")
+    top_speed_mps: Positive = key(4.0, "top speed of an animal, m/s")
+    step_s: Positive = key(30.0, "duration of a step, s")
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check the number of herds."""
@@ -181,7 +184,7 @@ class HerdMobility(MobilityKeys):
 class DriftMobility(MobilityKeys):
     makes = "mobility.models.drift:Drift"
     kind: Literal["drift"] = key("drift", "under water, with the currents of steady eddies")
-    eddies: Count = key(6, "how many eddies, at random positions, turning left and right by turns")
+    eddies: Count = key(6, "number of eddies, at random positions, turning left and right alternately")
     eddy_m: Positive = key(150.0, "radius of an eddy, where it turns fastest, m")
     speed_mps: Positive = key(0.3, "strongest current, m/s")
     diffusion_m2ps: NotNegative = key(0.0, "spread by turbulence: variance along an axis grows by twice this, m²/s")
@@ -189,11 +192,11 @@ class DriftMobility(MobilityKeys):
 
 
 class RedrawnMobility(MobilityKeys):
-    makes = "mobility.models.redrawn:PlacedAnew"
+    makes = "mobility.models.redrawn:Redrawn"
     kind: Literal["redrawn"] = key("redrawn", "random positions, redrawn every few visits, all connected")
     every_visits: Count = key(10, "visits until all positions are redrawn")
-    neighbours: Annotated[int, Field(ge=0)] = key(5, "neighbours everyone has at least")
-    neighbour_range_m: Positive = key(100.0, "how near a neighbour is, m")
+    neighbours: Annotated[int, Field(ge=0)] = key(5, "least number of neighbours of a client")
+    neighbour_range_m: Positive = key(100.0, "distance within which clients are neighbours, m")
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check that there are enough clients, and one vehicle."""
@@ -206,7 +209,7 @@ class RedrawnMobility(MobilityKeys):
 
 
 class TraceMobility(MobilityKeys):
-    makes = "mobility.models.recorded:Traced"
+    makes = "mobility.models.recorded:Recorded"
     kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
     path: str = Field(description="the trace: CSV, Parquet, SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON")
     shift_m: Point = key((0.0, 0.0), "added to all its positions, m")
@@ -223,19 +226,22 @@ class OwnMobility(OwnClass):
     provided = ("terrain", "count", "draw")
 
 
-Mobility = one_of(
-    "squads",
-    StaticMobility,
-    WaypointMobility,
-    RandomWalkMobility,
-    GaussMarkovMobility,
-    ManhattanMobility,
-    RoadsMobility,
-    SquadsMobility,
-    PatrolMobility,
-    HerdMobility,
-    DriftMobility,
-    RedrawnMobility,
-    TraceMobility,
-    own=OwnMobility,
-)
+if TYPE_CHECKING:
+    Mobility = Chosen
+else:
+    Mobility = one_of(
+        "squads",
+        StaticMobility,
+        WaypointMobility,
+        RandomWalkMobility,
+        GaussMarkovMobility,
+        ManhattanMobility,
+        RoadsMobility,
+        SquadsMobility,
+        PatrolMobility,
+        HerdMobility,
+        DriftMobility,
+        RedrawnMobility,
+        TraceMobility,
+        own=OwnMobility,
+    )

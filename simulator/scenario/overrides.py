@@ -1,4 +1,4 @@
-"""Values to vary a key over, as they are written: lists, words and ranges."""
+"""Values of a varied key, as users write them: lists, words and ranges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_VALUES = 10_000  # of one range
 
 
 def parse_vary(option: str) -> tuple[str, tuple[Any, ...]]:
-    """Key and values of KEY=a,b,c; a value is TOML, a plain word or a range."""
+    """Parse KEY=a,b,c; a value is TOML, a plain word or a range."""
     key, equals, text = option.partition("=")
     if not equals or not key.strip() or not text.strip():
         raise UserError(f"--vary {option}: must be KEY=a,b,c or KEY=a..b:step, such as vehicle.speed_mps=5,10,20")
@@ -35,10 +35,10 @@ def expand_range(text: str, where: str) -> list[int | float]:
         raise UserError(f'{where} = "{text}": must be a..b:step, such as 5..20:5, or a..b:xfactor, such as 1..1000:x10')
     low, high, by_factor, step = (float(match[1]), float(match[2]), bool(match[3]), float(match[4]))
     if high < low or (by_factor and (low <= 0 or step <= 1)) or (not by_factor and step <= 0):
-        raise UserError(f'{where} = "{text}": must go up: from low to high, by a step above 0 or a factor above 1')
+        raise UserError(f'{where} = "{text}": must ascend: from low to high, by a step above 0 or a factor above 1')
     steps = math.log(high / low) / math.log(step) if by_factor else (high - low) / step
     if steps > MOST_VALUES:
-        raise UserError(f'{where} = "{text}": that are more than {MOST_VALUES} values')
+        raise UserError(f'{where} = "{text}": makes more than {MOST_VALUES} values')
     count = math.floor(steps + 1e-9) + 1
     values = [low * step**i if by_factor else low + i * step for i in range(count)]
     whole = all(re.fullmatch(r"[-+]?\d+", match[i]) for i in (1, 2, 4))
@@ -46,7 +46,7 @@ def expand_range(text: str, where: str) -> list[int | float]:
 
 
 def _split(text: str) -> list[str]:
-    """At commas that are not within brackets, braces or quotes."""
+    """Split at commas outside brackets, braces and quotes."""
     parts, depth, quote, start = [], 0, "", 0
     for i, letter in enumerate(text):
         if quote:

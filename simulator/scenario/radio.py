@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from fedmule.simulator.scenario.keys import (
     AtLeastHalf,
+    Chosen,
     NotNegative,
     OwnClass,
     Part,
@@ -25,7 +26,7 @@ from fedmule.simulator.scenario.keys import (
 class DiscRadio(Part):
     makes = "radio.radios.disc:Disc"
     kind: Literal["disc"] = key("disc", "one rate within a range, nothing beyond or through a lossy obstacle")
-    range_m: Positive = key(100.0, "how far it reaches, m")
+    range_m: Positive = key(100.0, "its range, m")
     rate_mbps: Positive = key(10.0, "useful rate, Mb/s")
     latency_s: NotNegative = key(0.01, "from last byte sent to last byte usable, s")
     setup_s: NotNegative = key(0.0, "time before the first byte of a contact, s")
@@ -60,13 +61,13 @@ class ThreeLogDistancePropagation(Part):
 
     @field_validator("distances_m")
     @classmethod
-    def _ascending(cls, value: tuple[float, float, float]) -> tuple[float, float, float]:
+    def _ascending(cls, value: Any) -> Any:
         return _must_ascend(value)
 
 
 class NakagamiPropagation(Part):
     makes = "radio.propagation:Nakagami"
-    kind: Literal["nakagami"] = key("nakagami", "log-distance in the mean; every frame fades anew")
+    kind: Literal["nakagami"] = key("nakagami", "log-distance in the mean; every frame fades independently")
     exponent: Positive = key(3.0, "path-loss exponent")
     reference_loss_db: float = key(46.6777, "path loss at 1 m, dB")
     m: Annotated[tuple[AtLeastHalf, AtLeastHalf, AtLeastHalf], Field(strict=False)] = key(
@@ -76,7 +77,7 @@ class NakagamiPropagation(Part):
 
     @field_validator("from_m")
     @classmethod
-    def _ascending(cls, value: tuple[float, float]) -> tuple[float, float]:
+    def _ascending(cls, value: Any) -> Any:
         return _must_ascend(value)
 
 
@@ -90,31 +91,34 @@ class OwnPropagation(OwnClass):
     """A propagation model of the user's own."""
 
 
-Propagation = one_of(
-    "log_distance",
-    FriisPropagation,
-    LogDistancePropagation,
-    TwoRayPropagation,
-    ThreeLogDistancePropagation,
-    NakagamiPropagation,
-    own=OwnPropagation,
-)
+if TYPE_CHECKING:
+    Propagation = Chosen
+else:
+    Propagation = one_of(
+        "log_distance",
+        FriisPropagation,
+        LogDistancePropagation,
+        TwoRayPropagation,
+        ThreeLogDistancePropagation,
+        NakagamiPropagation,
+        own=OwnPropagation,
+    )
 
 
 class ShadowingKeys(Part):
     makes = "radio.propagation:Shadowing"
     db: Positive = key(6.0, "standard deviation, dB")
-    distance_m: Positive = key(25.0, "over which positions are alike: there the correlation has fallen to 1/e, m")
+    distance_m: Positive = key(25.0, "distance at which the correlation has fallen to 1/e, m")
 
 
 class PhysicalRadio(Part):
-    """What radios with a link budget have in common."""
+    """Common keys of radios with a link budget."""
 
     kind: str
     range_m: Annotated[float, Field(ge=1)] | None = key(
-        None, "sets the transmit power so that a free link just closes here, m"
+        None, "distance at which an unobstructed link just closes; sets the transmit power, m"
     )
-    shadowing: ShadowingKeys | None = key(None, "positions that are good or bad; by default none")
+    shadowing: ShadowingKeys | None = key(None, "shadowing that varies with position; by default none")
 
     @property
     def carrier_mhz(self) -> float:
@@ -147,7 +151,7 @@ class WifiDirectRadio(PhysicalRadio):
     @field_validator("propagation")
     @classmethod
     def _said_once(cls, value: Any, info: ValidationInfo) -> Any:
-        """A model of its own has its own exponent and loss."""
+        """Refuse short keys beside a propagation model, which has its own."""
         twice = [name for name in ("exponent", "reference_loss_db") if info.data.get(name) is not None]
         if value is not None and twice:
             keys = " and ".join(f"radio.{name}" for name in twice)
@@ -184,7 +188,7 @@ class BleRadio(PhysicalRadio):
     kind: Literal["ble"] = key("ble", "Bluetooth Low Energy 5, one connection with packets of 251 bytes")
     tx_power_dbm: float = key(0.0, "transmit power where range_m is not given, dBm")
     phys: Annotated[BlePhys, Field(strict=False, min_length=1)] = key(
-        ("2M", "1M", "coded_s2", "coded_s8"), "PHYs it may use; whichever brings most through is used"
+        ("2M", "1M", "coded_s2", "coded_s8"), "PHYs it may use; the one with the highest goodput is used"
     )
     setup_s: NotNegative = key(1.0, "advertising and connecting before the first byte of a contact, s")
     latency_s: NotNegative = key(0.0075, "from last byte sent to last byte usable, s")
@@ -199,12 +203,10 @@ class LoraRadio(PhysicalRadio):
     kind: Literal["lora"] = key("lora", "LoRa at 868 MHz with the frames of LoRaWAN, coding rate 4/5")
     tx_power_dbm: float = key(14.0, "transmit power where range_m is not given, dBm")
     spreading_factors: Annotated[SpreadingFactors, Field(strict=False, min_length=1)] = key(
-        (7, 8, 9, 10, 11, 12), "spreading factors it may use; whichever brings most through is used"
+        (7, 8, 9, 10, 11, 12), "spreading factors it may use; the one with the highest goodput is used"
     )
     bandwidth_khz: Positive = key(125.0, "bandwidth, kHz")
-    duty_cycle: Annotated[float, Field(gt=0, le=1)] = key(
-        0.01, "share of the time one may send; the rest is waited for"
-    )
+    duty_cycle: Annotated[float, Field(gt=0, le=1)] = key(0.01, "largest share of the time a device may send")
     setup_s: NotNegative = key(2.0, "before the first byte of a contact, s")
     latency_s: NotNegative = key(0.1, "from last byte sent to last byte usable, s")
     propagation: Annotated[Propagation, short_for("log_distance", exponent=2.32, reference_loss_db=59.35)] = key(
@@ -223,10 +225,10 @@ class AcousticRadio(PhysicalRadio):
     frequency_khz: Positive = key(25.0, "carrier, kHz")
     bandwidth_khz: Positive = key(4.0, "bandwidth, kHz")
     spreading: Annotated[float, Field(ge=1, le=2)] = key(1.5, "1 in shallow water (cylinders) to 2 in deep (spheres)")
-    shipping: Share = key(0.5, "how busy with ships, for the noise")
+    shipping: Share = key(0.5, "shipping activity, for the noise")
     wind_mps: NotNegative = key(5.0, "wind at the surface, for the noise, m/s")
     setup_s: NotNegative = key(2.0, "before the first byte of a contact, s")
-    latency_s: NotNegative = key(0.1, "from last byte heard to last byte usable; the way itself comes on top, s")
+    latency_s: NotNegative = key(0.1, "from last byte heard to last byte usable, without the travel time of sound, s")
 
 
 class OwnRadio(OwnClass):
@@ -235,4 +237,9 @@ class OwnRadio(OwnClass):
     provided = ("draw",)
 
 
-Radio = one_of("wifi_direct", DiscRadio, WifiDirectRadio, ZigbeeRadio, BleRadio, LoraRadio, AcousticRadio, own=OwnRadio)
+if TYPE_CHECKING:
+    Radio = Chosen
+else:
+    Radio = one_of(
+        "wifi_direct", DiscRadio, WifiDirectRadio, ZigbeeRadio, BleRadio, LoraRadio, AcousticRadio, own=OwnRadio
+    )

@@ -19,20 +19,20 @@ class Obstacle(Part):
     polygon: Ring = Field(description="corners [[x, y], …] in metres")
     holes: Annotated[tuple[Ring, ...], Field(strict=False)] = key((), "open courts inside it, as rings of corners")
     stops_movement: bool = key(True, "whether vehicle and clients must go round it")
-    radio_loss_db: NotNegative = key(0.0, "what a radio ray that crosses it loses, dB")
-    name: str = key("", "what it is called")
+    radio_loss_db: NotNegative = key(0.0, "loss of a radio ray that crosses it, dB")
+    name: str = key("", "its name")
 
 
 class Surface(Part):
     polygon: Ring = Field(description="corners [[x, y], …] in metres")
-    speed_factor: Positive = Field(description="how many times as fast one moves on it")
-    name: str = key("", "what it is called")
+    speed_factor: Positive = Field(description="factor on everyone's speed on it")
+    name: str = key("", "its name")
 
 
 class JammingZone(Part):
     polygon: Ring = Field(description="corners [[x, y], …] in metres")
-    noise_db: NotNegative = Field(description="how much stronger the noise is: what a link with an end in it loses, dB")
-    name: str = key("", "what it is called")
+    noise_db: NotNegative = Field(description="rise of the noise: loss of a link with an end in the zone, dB")
+    name: str = key("", "its name")
 
 
 class Terrain(Part):

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from fedmule.simulator.errors import Problem
-from fedmule.simulator.scenario.keys import Count, OwnClass, Part, Point, Positive, Share, key, on_terrain, one_of
+from fedmule.simulator.scenario.keys import (
+    Chosen,
+    Count,
+    OwnClass,
+    Part,
+    Point,
+    Positive,
+    Share,
+    key,
+    on_terrain,
+    one_of,
+)
 from fedmule.simulator.scenario.mobility import RoadKeys
 
 if TYPE_CHECKING:
@@ -51,16 +62,19 @@ class OwnWalk(OwnClass):
     provided = ("graph", "jump")
 
 
-Walk = one_of(
-    "degree",
-    DegreeWalk,
-    MetropolisWalk,
-    LazyWalk,
-    NearestUnvisitedWalk,
-    OldestFirstWalk,
-    TourWalk,
-    own=OwnWalk,
-)
+if TYPE_CHECKING:
+    Walk = Chosen
+else:
+    Walk = one_of(
+        "degree",
+        DegreeWalk,
+        MetropolisWalk,
+        LazyWalk,
+        NearestUnvisitedWalk,
+        OldestFirstWalk,
+        TourWalk,
+        own=OwnWalk,
+    )
 
 
 def _one_or_many(value: Any) -> str:
@@ -72,28 +86,28 @@ Starts = Annotated[Annotated[Point, Tag("one")] | Annotated[Points, Tag("many")]
 
 
 class Vehicle(Part):
-    count: Count = key(1, "how many vehicles there are; each carries a token and walks on its own")
+    count: Count = key(1, "number of vehicles; each carries a token and chooses its own way")
     speed_mps: Positive = key(10.0, "driving speed, m/s")
     start: Starts | None = key(
         None,
         "where it starts, or a list of positions, one for each; by default the open position nearest the middle, and "
         "several are spread over the terrain",
     )
-    approach_m: Annotated[float, Field(ge=0.1)] = key(5.0, "how near it drives to the client it visits")
-    give_up_s: Positive = key(900.0, "how long it chases one client before it turns to another")
+    approach_m: Annotated[float, Field(ge=0.1)] = key(5.0, "distance within which it has reached a client, m")
+    give_up_s: Positive = key(900.0, "time after which it gives up a client that it has not reached, s")
     walk: Walk = key("degree", "where to drive next; degree, metropolis and lazy are random walks by P(k)")
     jump: Share = key(
         0.1, "degree, metropolis, lazy: probability of driving to any client at random instead of a neighbour"
     )
     meeting: Literal["stop", "drive_on", "none"] = key(
-        "stop", "what two vehicles that come into range of each other do to exchange their tokens; none: they never do"
+        "stop", "how two vehicles that come into range exchange their tokens: they stop, drive on, or never do (none)"
     )
-    roads: RoadKeys | None = key(None, "roads it keeps to but for the ends of its ways, such as { geojson = … }")
-    off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(1.0, "how many times as fast it is off these roads")
+    roads: RoadKeys | None = key(None, "roads it follows except at the ends of its routes, such as { geojson = … }")
+    off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(1.0, "factor on its speed off these roads")
 
     @property
     def starts(self) -> dict[str, tuple[float, float]]:
-        """The positions given, by their keys: none, one for all vehicles or one for each."""
+        """Return the positions given, by their keys: none, one for all vehicles or one for each."""
         positions: Any = self.start or ()
         if self.start is None or isinstance(positions[0], tuple):
             return {f"vehicle.start[{i}]": position for i, position in enumerate(positions)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedmule.simulator.scenario.keys import Part
+from fedmule.simulator.scenario.keys import Chosen
 from fedmule.simulator.scenario.load import load_scenario
 from fedmule.simulator.studies.experiment import Column, Experiment, Row, plan
 from fedmule.simulator.studies.plan import Study, StudyPoint
@@ -20,10 +20,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def changes_to(name: str, algorithm: Part) -> dict[str, Any]:
+def changes_to(name: str, algorithm: Chosen) -> dict[str, Any]:
     """What makes a scenario's algorithm the one of this name; its other keys stay where the kind does."""
     wanted = VARIANTS.get(name, {"kind": name})
-    if wanted["kind"] != algorithm.kind:  # type: ignore[attr-defined]
+    if wanted["kind"] != algorithm.kind:
         return {"learning.algorithm": wanted}
     return {f"learning.algorithm.{key}": value for key, value in wanted.items() if key != "kind"}
 

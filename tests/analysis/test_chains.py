@@ -1,3 +1,5 @@
+"""Markov chains: classes, stationary distributions and spectra, in closed form and by brute force."""
+
 from __future__ import annotations
 
 import math
@@ -5,9 +7,9 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
-from graphs import matrix, two_groups, with_one_alone
 from hypothesis import given
 from hypothesis import strategies as st
+from known_graphs import matrix, two_groups, with_one_alone
 
 from fedmule.analysis.theory import Chain, contraction
 
@@ -206,8 +208,8 @@ def test_random_graphs_by_brute_force(seed, jump, rule):
 )
 def test_large_chains_by_iteration_are_as_by_all_eigenvalues(monkeypatch, graph, rule, jump):
     p = matrix(graph, rule)
-    whole = Chain(p, jump)
-    expected = [whole.second, whole.modulus, whole.sigma, whole.weighted_sigma]
+    dense = Chain(p, jump)
+    expected = [dense.second, dense.modulus, dense.sigma, dense.weighted_sigma]
     monkeypatch.setattr("fedmule.analysis.theory.linear.DENSE", 50)
     monkeypatch.setattr("fedmule.analysis.theory.chain.DENSE", 50)
     found = Chain(p, jump)

@@ -11,7 +11,7 @@ import pytest
 
 from fedmule.analysis import Run, load_run
 from fedmule.analysis.plots import draw_run
-from fedmule.simulator.runs.columns import TABLES
+from fedmule.simulator.runs.columns import SUMMARY, TABLES
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.studies.batch import run_folder
@@ -48,31 +48,10 @@ def test_columns_that_scripts_rely_on(run: Run) -> None:
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def documented(page: str, section: str) -> set[str]:
-    """Names that a section of a page explains: in its table's first column, or in its text outside parentheses."""
-    text = (DOCS / page).read_text(encoding="utf-8").split(f"\n## {section}")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
-    if not rows:
-        rows = [re.sub(r"\([^)]*\)", "", text.split("\n\n", 1)[1])]
-    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-
-
-@pytest.mark.parametrize("table", ["contacts", "clients"])
-def test_the_documented_columns_are_the_tables_columns(run: Run, table: str) -> None:
-    names = [column.name for column in TABLES[table]]
-    assert documented("columns.md", f"{table}: ") == set(names)
-    assert list(getattr(run, table).columns) == names
-
-
-@pytest.mark.parametrize("table", ["track", "graph"])
-def test_documented_columns_of_small_tables(run: Run, table: str) -> None:
-    text = (DOCS / "columns.md").read_text(encoding="utf-8").split(f"\n## {table}: ")[1].split("\n\n")[1]
-    names = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", text.split(":")[0]))
-    assert names == [column.name for column in TABLES[table]] == list(getattr(run, table).columns)
-
-
-def test_documented_keys_of_the_summary(run: Run) -> None:
-    assert documented("columns.md", "summary.json") == set(run.summary)
+def test_tables_and_summary_have_the_columns_of_the_table_of_columns(run: Run) -> None:
+    for name, columns in TABLES.items():
+        assert list(getattr(run, name).columns) == [column.name for column in columns]
+    assert list(run.summary) == [column.name for column in SUMMARY]
 
 
 def test_documented_columns_of_a_studys_index(run: Run, tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+"""Mixing, hitting and cover times, products of matrices and the paper's formulas, against closed forms."""
+
 from __future__ import annotations
 
 import math
@@ -5,9 +7,9 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
-from graphs import matrix, two_groups, with_one_alone
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from known_graphs import matrix, two_groups, with_one_alone
 
 from fedmule.analysis.theory import (
     Chain,

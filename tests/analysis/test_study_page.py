@@ -101,12 +101,12 @@ def test_the_table_sorts_and_filters(study: Study, file: Path, open_tab: OpenTab
     assert "3 of 4" in column("runs")
     tab.page.click("#by-run")
     assert len(column("seed")) == 48
-    tab.page.click("#table th button[data-name='personal accuracy']")
+    tab.page.click("#table th button[data-name='personal test accuracy']")
     ordered = np.sort(100 * study.index["personal_test_acc_mean"].dropna().to_numpy(dtype=float))
-    assert column("personal accuracy") == [*(f"{value:.1f}" for value in ordered), "–"]
-    assert tab.js("document.activeElement.dataset.name") == "personal accuracy"
+    assert column("personal test accuracy") == [*(f"{value:.1f}" for value in ordered), "–"]
+    assert tab.js("document.activeElement.dataset.name") == "personal test accuracy"
     tab.page.keyboard.press("Enter")  # the other way
-    assert column("personal accuracy")[-1] == f"{ordered[0]:.1f}"
+    assert column("personal test accuracy")[-1] == f"{ordered[0]:.1f}"
     assert tab.page.locator("#table th[aria-sort=descending]").count() == 1
     tab.page.fill("#search", "speed_mps=10 seed=2")
     assert column("vehicle.speed_mps") == ["10"] * 4

@@ -1,3 +1,5 @@
+"""The theory of a run: P(k) from its log, what follows from them, and whether the vehicle followed them."""
+
 from __future__ import annotations
 
 import math
@@ -82,19 +84,19 @@ def test_the_log_holds_the_walks_own_matrices(small: Small, tmp_path: Path, chan
     for s in snapshots:
         expected, members = seen[s.visit]
         assert s.members.tolist() == np.flatnonzero(members).tolist()
-        whole = s.law.matrix().toarray()
-        assert whole[members] == pytest.approx(expected[members], abs=1e-12)
-        assert whole.sum(axis=1) == pytest.approx(np.ones(8))
+        everyone = s.law.matrix().toarray()
+        assert everyone[members] == pytest.approx(expected[members], abs=1e-12)
+        assert everyone.sum(axis=1) == pytest.approx(np.ones(8))
         assert s.chain.dense == pytest.approx(expected[np.ix_(members, members)], abs=1e-12)
-        assert s.stationary @ whole == pytest.approx(s.stationary, abs=1e-9)
+        assert s.stationary @ everyone == pytest.approx(s.stationary, abs=1e-9)
     if "late" in changes.get("clients", {}):
         assert [len(s.members) for s in snapshots] == [5, 5, 8, 8]
 
 
-# --- a whole run ----------------------------------------------------------------------------------------------
+# --- a complete run -------------------------------------------------------------------------------------------
 
 
-def test_a_whole_run(tmp_path: Path) -> None:
+def test_a_complete_run(tmp_path: Path) -> None:
     scenario = load_scenario("smoke", overrides=["log.graph_every=5"])
     smoke = run(scenario, tmp_path / "smoke")
     found = theory(smoke)
@@ -109,7 +111,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert (walk.products.apart <= walk.jump_bound + 1e-12).all()
     assert found.clients["visits"].sum() == 60
     text = as_text(found)
-    for words in ("λ₂", "σ(P)", "Cover time", "P_max", "Visits against π", "β > 2L² + L + 2", "APFL", "last one"):
+    for words in ("λ₂", "σ(P)", "Cover time", "P_max", "Visits against π", "β > 2L² + L + 2", "APFL", "Age at the end"):
         assert words in text
     again = theory(load_run(tmp_path / "smoke"))
     assert as_text(again) == text
@@ -146,7 +148,7 @@ def test_visits_that_follow_another_rule_are_found_out(star: Run) -> None:
     assert wrong.walk.chance is not None
     assert wrong.walk.chance.p < 0.01
     assert wrong.walk.chance.distance > wrong.walk.chance.high
-    assert "did not walk by these P(k)" in as_text(wrong)
+    assert "did not follow these P(k)" in as_text(wrong)
     assert honest is not None
     assert honest.chance is not None
     assert honest.chance.p >= 0.01
@@ -252,10 +254,10 @@ def test_smoothness_against_the_hessian(small: Small, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "learning", [{"model": {"kind": "mlp", "hidden": [8]}}, {"algorithm": "fedavg"}], ids=["mlp", "fedavg"]
 )
-def test_smoothness_that_is_not_known(small: Small, tmp_path: Path, learning: dict[str, Any]) -> None:
+def test_smoothness_that_is_unknown(small: Small, tmp_path: Path, learning: dict[str, Any]) -> None:
     found = theory(run(small(learning=learning), tmp_path / "run"))
     assert found.smoothness is None
-    assert "L is not known" in as_text(found)
+    assert "L is unknown" in as_text(found)
 
 
 # --- runs without a walk --------------------------------------------------------------------------------------
@@ -274,7 +276,7 @@ def test_a_walk_that_is_no_chain(star: Run, tmp_path: Path) -> None:
     for walk in ("tour", {"kind": "tour"}):
         scenario = {**star.scenario, "vehicle": {**star.scenario["vehicle"], "walk": walk}}
         found = theory(replace(star, scenario=scenario))
-        without_walk(found, "vehicle.walk = tour is no Markov chain", tmp_path)
+        without_walk(found, "vehicle.walk = tour is not a Markov chain", tmp_path)
         assert found.clients["visits"].sum() == 200
         assert found.snapshots["edges"].tolist() == [5] * 4
 
@@ -288,7 +290,7 @@ def test_no_graph_and_no_vehicle(small: Small, tmp_path: Path) -> None:
 def test_a_run_without_a_summary(star: Run) -> None:
     found = theory(replace(star, summary={}))
     assert found.walk is not None
-    assert "L is not known" in as_text(found)
+    assert "L is unknown" in as_text(found)
 
 
 def test_one_client(small: Small, tmp_path: Path) -> None:

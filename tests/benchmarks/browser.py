@@ -20,7 +20,7 @@ FLAGS = (
 
 
 def chromium_path() -> str | None:
-    """Where the browser is; None where there is none."""
+    """Path of the browser; None where there is none."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
@@ -36,8 +36,8 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
-def wait_until(page: Page, expression: str, timeout_s: float = 60.0) -> None:
-    """Ask the page until an expression holds. (Playwright's own waiting needs eval, which our pages forbid.)"""
+def wait_until(page: Page, expression: str, timeout_s: float = 180.0) -> None:
+    """Wait until an expression holds in the page. (Playwright's own waiting needs eval, which our pages forbid.)"""
     until = time.monotonic() + timeout_s
     while not page.evaluate(expression):
         if time.monotonic() > until:
@@ -46,7 +46,7 @@ def wait_until(page: Page, expression: str, timeout_s: float = 60.0) -> None:
 
 
 class Tab:
-    """A page opened from disk, and all that it asked for or complained about."""
+    """A page opened from disk, with the requests it made and the messages it logged."""
 
     def __init__(self, context: Any, file: Path) -> None:
         self.page = context.new_page()
@@ -63,10 +63,10 @@ class Tab:
         return self.page.evaluate(expression)
 
     def wait(self, expression: str) -> None:
-        wait_until(self.page, expression, timeout_s=20)
+        wait_until(self.page, expression)
 
     def settle(self) -> None:
-        """Wait until what was asked for is drawn."""
+        """Wait until pending changes are drawn."""
         self.js("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))")
 
     def press(self, key: str) -> None:
@@ -78,7 +78,7 @@ class Tab:
         return float(self.js("replay.player.time"))
 
     def is_clean(self) -> bool:
-        """Nothing was loaded but the file itself, and nothing complained of."""
+        """Assert that nothing was loaded but the file itself and that nothing was logged."""
         assert self.complaints == []
         assert len(self.requests) == 1
         return True

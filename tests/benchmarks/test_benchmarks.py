@@ -42,8 +42,8 @@ def test_contacts_of_a_trace_are_found_faster_than_by_a_plain_search() -> None:
 def test_a_study_of_a_thousand_runs_loads_in_seconds(tmp_path: Path) -> None:
     study_loading.make_study(tmp_path, 1000, visits=100)
     took = study_loading.seconds(tmp_path)
-    assert took.pop("index") < 1.0
-    assert max(took.values()) < 20.0  # a quarter of it on an idle machine
+    assert took.pop("index") < 1.0  # CPU seconds, as below
+    assert max(took.values()) < 20.0  # eight times as measured
     table = load_study(tmp_path).contacts(study_loading.COLUMNS)
     assert len(table) == 1000 * 100
     assert list(table.columns) == [*study_loading.COLUMNS, "run", "vehicle.speed_mps", "seed"]

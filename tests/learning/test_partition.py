@@ -76,6 +76,27 @@ def test_even_few_samples_give_every_part_one(size, test, validation, most):
         assert abs(data.test_count[0] - test * size) <= 1
 
 
+@given(
+    sizes=st.lists(st.integers(3, 60), min_size=1, max_size=5),
+    seed=st.integers(0, 1000),
+    test=st.floats(0.05, 0.6),
+    validation=st.sampled_from([0.0, 0.1, 0.3]),
+    most=st.sampled_from([1, 2, 5, 20, 100]),
+)
+def test_fewer_training_samples_leave_test_and_validation_samples_as_they_are(sizes, seed, test, validation, most):
+    """So that runs with different max_train_samples are scored on the same samples."""
+    samples, rows = pool(sum(sizes)), np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    every, some = (split(samples, rows, np.random.default_rng(seed), test, validation, limit) for limit in (None, most))
+    for client in range(len(sizes)):
+        numbers = [data.features[data.first[client] : data.first[client + 1], 0].tolist() for data in (every, some)]
+        trains = [int(data.train_count[client]) for data in (every, some)]
+        assert trains[1] == min(trains[0], most)
+        assert numbers[1][trains[1] :] == numbers[0][trains[0] :]
+        assert numbers[1][: trains[1]] == numbers[0][: trains[1]]  # the first of those there are without a limit
+    assert some.validation_count.tolist() == every.validation_count.tolist()
+    assert some.test_count.tolist() == every.test_count.tolist()
+
+
 def test_labels_gives_each_client_its_number_of_labels_in_unequal_sizes():
     samples = pool(20_000)
     for labels in (1, 2, 5, 10):

@@ -5,7 +5,6 @@ import io
 import os
 import pickle
 import tarfile
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,8 +14,6 @@ from making import from_file
 from fedmule.learning.data import image_sets
 from fedmule.learning.data.image_sets import IMAGE_SETS, load, read_idx, take_from
 from fedmule.learning.errors import DataError
-
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
 @pytest.fixture(autouse=True)
@@ -51,10 +48,8 @@ def tiny(monkeypatch):
     return contents, batches
 
 
-def test_real_mnist_is_taken_checked_and_loaded():
-    if not (SHARED / "mnist").is_dir():
-        pytest.skip("no copy of MNIST beside the repository")
-    take_from("mnist", SHARED / "mnist")
+def test_real_mnist_is_taken_checked_and_loaded(mnist_folder):
+    take_from("mnist", mnist_folder)
     images, labels = load("mnist")
     assert images.shape == (70_000, 1, 28, 28)
     assert np.bincount(labels).tolist() == [6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958]
@@ -167,7 +162,7 @@ def test_download_from_the_first_mirror_that_works(tiny, tmp_path, monkeypatch):
     assert all(done == total for _, done, total in seen)
 
 
-# --- one's own files -----------------------------------------------------------------------------------------
+# --- your own files ------------------------------------------------------------------------------------------
 
 
 def read(path, **keys):

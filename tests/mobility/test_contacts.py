@@ -18,8 +18,7 @@ from fedmule.mobility.traces.contacts import find_contacts
 from fedmule.mobility.traces.formats.tables import read_csv, write_contacts
 from fedmule.mobility.traces.trace import Rows, Trace
 
-REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
-needs_reference = pytest.mark.skipif(not REFERENCE.exists(), reason="the reference data are not beside the repository")
+REFERENCE = Path(__file__).parents[1] / "reference" / "contacts"
 
 Found = list[tuple[str, str, float, float]]
 
@@ -40,12 +39,11 @@ def found(made: Trace, range_m: float, until_s: float = math.inf) -> Found:
     return [(names[a], names[b], start, end) for a, b, start, end in rows]
 
 
-@needs_reference
 def test_the_reference_set_is_found(tmp_path: Path) -> None:
-    made = read_csv(REFERENCE / "contacts" / "rwp_n50.csv.xz")
+    made = read_csv(REFERENCE / "rwp_n50.csv.xz")
     write_contacts(tmp_path / "contacts.csv", made.names, find_contacts(made, 100.0, until_s=3600.0))
     with (tmp_path / "contacts.csv").open() as ours, lzma.open(
-        REFERENCE / "contacts" / "rwp_n50_r100_exact.csv.xz", "rt"
+        REFERENCE / "rwp_n50_r100_exact.csv.xz", "rt"
     ) as theirs:  # fmt: skip
         rows, wanted = list(csv.reader(ours)), list(csv.reader(theirs))
     assert rows[0] == wanted[0]

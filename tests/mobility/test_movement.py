@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmule.mobility.models.movement import Movement, Waypoints
-from fedmule.mobility.models.redrawn import CannotPlace, PlacedAnew
+from fedmule.mobility.models.redrawn import NoLayout, Redrawn
 from fedmule.mobility.models.squads import Squads
 from fedmule.mobility.models.static import Static
 from fedmule.mobility.models.waypoint import Waypoint
@@ -263,7 +263,7 @@ def fits(positions, neighbours, range_m):
 )
 @pytest.mark.parametrize("terrain", [FREE, WALLED], ids=["free", "walled"])
 def test_placed_anew_is_connected(count, neighbours, range_m, terrain):
-    model = PlacedAnew(terrain, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
+    model = Redrawn(terrain, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
     layouts = [model.start()] + [model.after_visit(visit) for visit in (3, 6, 9)]
     for positions in layouts:
         assert fits(positions, neighbours, range_m)
@@ -271,12 +271,12 @@ def test_placed_anew_is_connected(count, neighbours, range_m, terrain):
     for a, b in itertools.pairwise(layouts):
         assert not np.isclose(a, b).any()
     assert all(model.after_visit(visit) is None for visit in (1, 2, 4, 5, 7, 8))
-    again = PlacedAnew(terrain, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
+    again = Redrawn(terrain, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
     assert np.array_equal(again.after_visit(6), layouts[2])
 
 
 def test_placed_anew_trace_holds_the_jumps():
-    trajectories = Trajectories(PlacedAnew(FREE, 10, Streams(4).draw("mobility"), 2, 2, 40.0))
+    trajectories = Trajectories(Redrawn(FREE, 10, Streams(4).draw("mobility"), 2, 2, 40.0))
     rows = []
     trajectories.record(rows.append)
     before = trajectories.positions(0.0).copy()
@@ -295,7 +295,7 @@ def test_placed_anew_trace_holds_the_jumps():
 
 def test_placed_anew_layouts_are_spread_when_most_fit():
     """Where random layouts fit at once, positions are uniform over the terrain."""
-    model = PlacedAnew(FREE, 100, Streams(9).draw("mobility"), 1, 1, 60.0)
+    model = Redrawn(FREE, 100, Streams(9).draw("mobility"), 1, 1, 60.0)
     positions = np.concatenate([model.after_visit(visit) for visit in range(1, 21)])
     assert positions.mean(axis=0) == pytest.approx([50, 50], abs=3)
     assert positions.std(axis=0) == pytest.approx([100 / 12**0.5] * 2, abs=2)
@@ -303,8 +303,8 @@ def test_placed_anew_layouts_are_spread_when_most_fit():
 
 @pytest.mark.parametrize(("count", "neighbours", "range_m"), [(20, 19, 0.001), (60, 59, 2.0), (60, 40, 1.0)])
 def test_impossible_positions_are_refused_soon(count, neighbours, range_m):
-    model = PlacedAnew(FREE, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
+    model = Redrawn(FREE, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
     began = perf_counter()
-    with pytest.raises(CannotPlace, match=f"{neighbours} neighbours"):
+    with pytest.raises(NoLayout, match=f"{neighbours} neighbours"):
         model.start()
     assert perf_counter() - began < 10

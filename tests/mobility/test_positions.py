@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmule.mobility.models.redrawn import PlacedAnew
+from fedmule.mobility.models.redrawn import Redrawn
 from fedmule.mobility.models.static import Static
 from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.positions import Index, Positions
@@ -114,9 +114,7 @@ def test_tree_and_scan_agree(points, position, radius, scale):
 
 
 def test_placed_anew_is_reported_at_once():
-    positions = positions_of(
-        Trajectories(PlacedAnew(TERRAIN, 20, Streams(2).draw("mobility"), 2, 2, 50.0)), error_m=0.0
-    )
+    positions = positions_of(Trajectories(Redrawn(TERRAIN, 20, Streams(2).draw("mobility"), 2, 2, 50.0)), error_m=0.0)
     everyone = np.arange(20)
     positions.advance(3.0)
     before = positions.true(everyone).copy()

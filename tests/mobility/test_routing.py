@@ -52,6 +52,37 @@ def test_route_is_shortest_and_clear(polygons, seed):
         assert length(route) >= least_m(polygons, start, goal) - 1e-3
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_route_through_a_forest_is_shortest(seed):
+    """With many obstacles there are many routes of nearly the same length, so the search must not stop too early."""
+    rng = np.random.default_rng(seed)
+    middles, sizes = rng.uniform((3, 3), (47, 37), (40, 2)), rng.uniform(0.3, 6.0, (40, 2))
+    trees = [shapely.box(*(xy - size / 2), *(xy + size / 2)) for xy, size in zip(middles, sizes, strict=True)]
+    terrain = terrain_of(trees)
+    compared = 0
+    for _ in range(12):
+        start, goal = open_point(trees, rng), open_point(trees, rng)
+        most = most_m(trees, start, goal)
+        if np.isfinite(most):
+            assert least_m(trees, start, goal) - 1e-3 <= length(terrain.route(start, goal)) <= most + 1e-3
+            compared += 1
+    assert compared > 5
+
+
+@settings(deadline=None, max_examples=60, derandomize=True)
+@given(polygon_lists, seeds)
+def test_route_keeps_its_clearance(polygons, seed):
+    """Corners lie a centimetre off all walls, and legs half a centimetre."""
+    rng = np.random.default_rng(seed)
+    walls = shapely.union_all(polygons)
+    terrain = terrain_of(polygons)
+    route = terrain.route(open_point(polygons, rng), open_point(polygons, rng))
+    assert shapely.distance(walls, shapely.points(route)).min() >= 0.01 - 1e-9
+    assert walls.distance(shapely.LineString(route)) >= 0.005 - 1e-9
+    to_the_wall = terrain.route(open_point(polygons, rng), by_the_wall(polygons, rng))
+    assert walls.distance(shapely.LineString(to_the_wall)) >= 0.005 - 1e-9
+
+
 @settings(deadline=None, max_examples=120, derandomize=True)
 @given(polygon_lists, seeds)
 def test_route_ends_at_the_nearest_reachable_position(polygons, seed):

@@ -151,7 +151,7 @@ def test_ways_by_road_are_as_short_as_networkx_finds_them(seed):
     for i, route in enumerate(network.routes(starts, goals)):
         other = graph.subgraph(longest).copy()
         for name, position, piece in (("start", starts[i], a[i]), ("goal", goals[i], b[i])):
-            for end in network.nodes[network.pieces[piece]]:
+            for end in network.nodes[network.segments[piece]]:
                 node = int(np.argmin(np.hypot(*(positions - end).T)))
                 other.add_edge(name, node, length=np.hypot(*(positions[node] - position)))
         if a[i] == b[i]:
@@ -174,7 +174,7 @@ def test_roads_are_closed_where_something_stops_movement_and_nowhere_else(polygo
     except MovementError:
         assert shapely.intersection(shapely.MultiLineString(lines), terrain.areas[0]).length < 0.1
         return
-    drawn = shapely.MultiLineString(list(network.nodes[network.pieces]))
+    drawn = shapely.MultiLineString(list(network.nodes[network.segments]))
     whole = shapely.union_all(shapely.linestrings(np.array(lines)))
     assert length_inside(polygons, drawn.geoms[0].coords) < 1e-9
     assert max(polygon.intersection(drawn).length for polygon in polygons) < 1e-9

@@ -4,7 +4,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmule.mobility.trajectory import first_within, position_at, within_shares
+from fedmule.mobility.trajectory import first_within, position_at, within_fractions
 
 moments = st.floats(0, 100, allow_nan=False).map(lambda v: round(v, 2))
 coordinates = st.integers(-20, 20).map(float) | st.floats(-20, 20, allow_nan=False).map(lambda v: round(v, 2))
@@ -96,9 +96,9 @@ def test_first_within_of_one_who_stays_for_good():
 
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.tuples(*[coordinates] * 4), st.floats(0.5, 15).map(lambda v: round(v, 2)))
-def test_within_shares(numbers, distance_m):
+def test_within_fractions(numbers, distance_m):
     gap, change = np.array(numbers[:2]), np.array(numbers[2:])
-    enter, leave = within_shares(gap, change, distance_m)
+    enter, leave = within_fractions(gap, change, distance_m)
     share = np.linspace(-50, 50, 4001)
     distance = np.hypot(*(gap + share[:, None] * change).T)
     if np.isnan(enter):

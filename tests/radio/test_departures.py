@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedmule.mobility.models.movement import Movement, Waypoints
-from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.exchange import Load, run_exchange
 from fedmule.radio.link import delay_at_s, link_over_time
+from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.radios.acoustic import Acoustic
 from fedmule.radio.radios.ble import Ble
 from fedmule.radio.radios.disc import Disc
 from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.radio.radios.zigbee import Zigbee
 
-TERRAIN = Terrain((1e5, 1e5))
+OPEN = Obstruction()
 HERE = np.array([5e4, 5e4])
 
 
@@ -40,7 +40,7 @@ class Straight(Movement):
 def exchange(radio, start, velocity, down, up, compute_s=0.0, broadcast=True):
     m = len(start)
     ways = Trajectories(Straight(start, velocity))
-    links = [link_over_time(radio, TERRAIN, ways, HERE, i, 0.0) for i in range(m)]
+    links = [link_over_time(radio, OPEN, ways, HERE, i, 0.0) for i in range(m)]
     delays = [partial(delay_at_s, radio, ways, HERE, i) for i in range(m)]
     load = Load(np.array(down), np.full(m, compute_s), np.array(up), broadcast)
     return run_exchange(links, load, 0.0, radio.setup_s, delays, radio.duty_cycle)
@@ -143,5 +143,5 @@ def test_a_jump_out_of_sight_ends_the_link_then():
             return Waypoints(np.repeat(client, 3), np.array([7.0, 7.0, 1e9]), np.stack([HERE + 3.0, gone, gone]))
 
     ways = Trajectories(Vanishing())
-    link = link_over_time(Disc(range_m=20.0), TERRAIN, ways, HERE, 0, 0.0)
+    link = link_over_time(Disc(range_m=20.0), OPEN, ways, HERE, 0, 0.0)
     assert [(s.end_s, s.rate_bps > 0) for s in (next(link), next(link))] == [(7.0, True), (60.0, False)]

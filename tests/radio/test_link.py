@@ -13,6 +13,7 @@ from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.link import link_over_time, linked, rates_bps
+from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.radios.disc import Disc
 from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.simulator.streams import Streams
@@ -23,8 +24,8 @@ WALLS = [
     Obstacle(shapely.box(10, 60, 50, 62), True, 0.0),
     Obstacle(shapely.box(30, 70, 80, 90) - shapely.box(40, 75, 70, 85), False, 4.0),
 ]
-WALLED = Terrain((100.0, 100.0), WALLS)
-FREE = Terrain((100.0, 100.0))
+TERRAIN = Terrain((100.0, 100.0), WALLS)
+OPEN, WALLED = Obstruction(), Obstruction(WALLS)
 
 
 class Line(Movement):
@@ -42,9 +43,9 @@ class Line(Movement):
         return Waypoints(client, t + self._leg_s, xy + self._velocity * self._leg_s)
 
 
-def stretches(radio, terrain, trajectories, position, client, start_s, until):
+def stretches(radio, obstruction, trajectories, position, client, start_s, until):
     found = []
-    for stretch in link_over_time(radio, terrain, trajectories, np.array(position, float), client, start_s):
+    for stretch in link_over_time(radio, obstruction, trajectories, np.array(position, float), client, start_s):
         found.append(stretch)
         if stretch.end_s > until:
             return found
@@ -64,7 +65,7 @@ def loss_by_hand(a, b):
 )
 def test_link_against_dense_sampling(radio, model, seed, start_s):
     def world():
-        return Trajectories(model(WALLED, 5, Streams(seed).draw("mobility"), speed_mps=(0.5, 4.0), pause_s=(0.0, 9.0)))
+        return Trajectories(model(TERRAIN, 5, Streams(seed).draw("mobility"), speed_mps=(0.5, 4.0), pause_s=(0.0, 9.0)))
 
     rng = np.random.default_rng(seed)
     position, client = rng.uniform(0, 100, 2), int(rng.integers(5))
@@ -88,7 +89,7 @@ def test_range_is_crossed_at_the_exact_moment(leg_s, start_s):
     """Past the position at 2 m/s, 6 m to its side; the disc of 10 m is entered at x = -8 and left at x = 8."""
     trajectories = Trajectories(Line((-30, 6), (2, 0), leg_s))
     trajectories.positions(start_s)
-    found = stretches(Disc(10.0), FREE, trajectories, (0, 0), 0, start_s, 100.0)
+    found = stretches(Disc(10.0), OPEN, trajectories, (0, 0), 0, start_s, 100.0)
     changes = [a.end_s for a, b in pairwise(found) if a.rate_bps != b.rate_bps]
     assert changes == pytest.approx([11.0, 19.0], abs=1e-6)
     assert found[0].rate_bps == found[-1].rate_bps == 0
@@ -98,7 +99,7 @@ def test_rates_change_at_every_step_of_the_ladder():
     radio = WifiDirect(100.0)
     steps = radio.ladder(0.0).distances_m
     trajectories = Trajectories(Line((0, 0), (1.5, 0)))
-    found = stretches(radio, FREE, trajectories, (0, 0), 0, 0.0, 100.0)
+    found = stretches(radio, OPEN, trajectories, (0, 0), 0, 0.0, 100.0)
     changes = [a.end_s for a, b in pairwise(found) if a.rate_bps != b.rate_bps]
     assert changes == pytest.approx(steps / 1.5, abs=1e-6)
     rates = [b.rate_bps for a, b in pairwise(found) if a.rate_bps != b.rate_bps]
@@ -107,18 +108,18 @@ def test_rates_change_at_every_step_of_the_ladder():
 
 def test_walking_behind_a_wall():
     """The shadow of a wall from (10,-10) to (12,10), seen from the origin, meets x = 20 at y = ±20."""
-    terrain = Terrain((100.0, 100.0), [Obstacle(shapely.box(10, -10, 12, 10), True, 20.0)])
+    wall = Obstruction([Obstacle(shapely.box(10, -10, 12, 10), True, 20.0)])
     trajectories = Trajectories(Line((20, -40), (0, 1)))
-    found = stretches(Disc(60.0), terrain, trajectories, (0, 0), 0, 0.0, 79.0)
+    found = stretches(Disc(60.0), wall, trajectories, (0, 0), 0, 0.0, 79.0)
     changes = [(a.end_s, b.rate_bps) for a, b in pairwise(found) if a.rate_bps != b.rate_bps]
     assert [end for end, _ in changes] == pytest.approx([20, 60], abs=1e-6)
     assert [rate > 0 for _, rate in changes] == [False, True]
 
 
 def test_still_clients_have_one_endless_stretch():
-    trajectories = Trajectories(Static(FREE, 2, Streams(0).draw("m"), ((3.0, 4.0), (90.0, 90.0))))
+    trajectories = Trajectories(Static(TERRAIN, 2, Streams(0).draw("m"), ((3.0, 4.0), (90.0, 90.0))))
     for client, rate in [(0, 10e6), (1, 0.0)]:
-        first = next(iter(link_over_time(Disc(30.0), FREE, trajectories, np.zeros(2), client, 5.0)))
+        first = next(iter(link_over_time(Disc(30.0), OPEN, trajectories, np.zeros(2), client, 5.0)))
         assert first.end_s == np.inf
         assert first.rate_bps == rate
 

@@ -7,9 +7,10 @@ import pytest
 import shapely
 from numpy.typing import NDArray
 
-from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.mobility.terrain import Obstacle
 from fedmule.mobility.trajectory import Way, position_at
 from fedmule.radio.link import HAIR_S, Radio, first_linked, link_between, linked, rates_bps
+from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.propagation import Shadowing
 from fedmule.radio.radios.disc import Disc
 from fedmule.radio.radios.wifi_direct import WifiDirect
@@ -20,7 +21,7 @@ WALLS = [
     Obstacle(shapely.Polygon([(60, 50), (90, 48), (85, 70)]), True, 4.0),
     Obstacle(shapely.box(10, 60, 30, 80), False, 30.0),
 ]
-OPEN, TOWN = Terrain((100.0, 100.0)), Terrain((100.0, 100.0), WALLS)
+OPEN, TOWN = Obstruction(), Obstruction(WALLS)
 END_S, STEP_S = 40.0, 0.004
 
 
@@ -30,10 +31,10 @@ def random_way(draw: np.random.Generator) -> Way:
     return Way(times, draw.uniform(0, 100, (corners, 2)))
 
 
-def sampled(radio: Radio, terrain: Terrain, a: Way, b: Way, t: NDArray[np.float64]) -> NDArray[np.float64]:
+def sampled(radio: Radio, obstruction: Obstruction, a: Way, b: Way, t: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rates at times t, position by position."""
     p, q = position_at(a.times, a.positions, t), position_at(b.times, b.positions, t)
-    return rates_bps(radio, np.hypot(*(q - p).T), terrain.radio_loss_db(p, q) + radio.shadow_db(p, q))
+    return rates_bps(radio, np.hypot(*(q - p).T), obstruction.loss_db(p, q) + radio.shadow_db(p, q))
 
 
 RADIOS: dict[str, Radio] = {
@@ -44,15 +45,15 @@ RADIOS: dict[str, Radio] = {
 
 
 @pytest.mark.parametrize("radio", RADIOS.values(), ids=RADIOS)
-@pytest.mark.parametrize("terrain", [OPEN, TOWN], ids=["open", "town"])
-def test_links_between_two_who_move_against_samples(radio: Radio, terrain: Terrain) -> None:
+@pytest.mark.parametrize("obstruction", [OPEN, TOWN], ids=["open", "town"])
+def test_links_between_two_who_move_against_samples(radio: Radio, obstruction: Obstruction) -> None:
     draw, met = np.random.default_rng(2), 0
     t = np.arange(0.0, END_S, STEP_S)
     for _ in range(12):
         a, b = random_way(draw), random_way(draw)
-        expected = sampled(radio, terrain, a, b, t)
+        expected = sampled(radio, obstruction, a, b, t)
         ends, rates, start = [], [], 0.0
-        for stretch in link_between(radio, terrain, a, b, start):
+        for stretch in link_between(radio, obstruction, a, b, start):
             ends.append(stretch.end_s)
             rates.append(stretch.rate_bps)
         assert ends == sorted(ends)
@@ -61,7 +62,7 @@ def test_links_between_two_who_move_against_samples(radio: Radio, terrain: Terra
         edge = np.min(np.abs(t[:, None] - np.array([0.0, *ends[:-1]])), axis=1) < 1e-6
         assert (found == expected)[~edge].all()
 
-        first = first_linked(radio, terrain, a, b, 0.0, END_S - STEP_S)
+        first = first_linked(radio, obstruction, a, b, 0.0, END_S - STEP_S)
         heard = np.flatnonzero(expected > 0)
         if first is None:
             assert not len(heard)
@@ -73,7 +74,7 @@ def test_links_between_two_who_move_against_samples(radio: Radio, terrain: Terra
             position_at(a.times, a.positions, np.array([first])),
             position_at(b.times, b.positions, np.array([first])),
         )
-        assert linked(radio, terrain, positions[0], positions[1])[0]  # they can stop there and talk
+        assert linked(radio, obstruction, positions[0], positions[1])[0]  # they can stop there and talk
     assert met >= 5
 
 
@@ -86,7 +87,7 @@ def test_head_on_and_never() -> None:
     assert first_linked(Disc(20.0), OPEN, a, b, 0.0, 3.9) is None
     aside = Way(np.array([0.0]), np.array([[50.0, 80.0]]))
     assert first_linked(Disc(20.0), OPEN, a, aside, 0.0, np.inf) is None
-    wall = Terrain((100.0, 100.0), [Obstacle(shapely.box(45, 0, 46, 49.5), True, 60.0)])
+    wall = Obstruction([Obstacle(shapely.box(45, 0, 46, 49.5), True, 60.0)])
     below = Way(np.array([0.0, 10.0]), np.array([[40.0, 30.0], [40.0, 60.0]]))
     beyond = Way(np.array([0.0, 10.0]), np.array([[51.0, 30.0], [51.0, 60.0]]))
     over_the_wall = first_linked(Disc(20.0), wall, below, beyond, 0.0, 10.0)

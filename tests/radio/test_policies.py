@@ -15,6 +15,7 @@ from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
+from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.radios.disc import Disc
 from fedmule.radio.walks.policy import Here, Policy
 from fedmule.radio.walks.rounds import NearestUnvisited, OldestFirst
@@ -30,7 +31,7 @@ NO_DRAWS = np.random.default_rng(0)
 def make_graph(model: type[Movement] = Static, count: int = COUNT) -> tuple[ContactGraph, Positions]:
     draw: Draw = Streams(3).draw("mobility")
     positions = Positions(Trajectories(model(TERRAIN, count, draw)), Streams(3).draw("reports"), 10.0, 2.0)  # type: ignore[call-arg]
-    return ContactGraph(positions, Disc(50.0), TERRAIN, np.ones(count, dtype=bool)), positions
+    return ContactGraph(positions, Disc(50.0), Obstruction(), np.ones(count, dtype=bool)), positions
 
 
 def follow(policy: Policy, visits: int, positions: Positions, here: Here | None = None) -> list[int]:

@@ -1,15 +1,14 @@
-import csv
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ns3_figures import ns3_figures
 
 from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories, position_at
 from fedmule.radio.link import link_over_time, linked, rates_bps
+from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.propagation import (
     Friis,
     LogDistance,
@@ -30,15 +29,11 @@ from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.radio.radios.zigbee import Zigbee
 from fedmule.simulator.streams import Streams
 
-REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "radio"
 TX_DBM = 16.0
 
 
 def reference():
-    if not (REFERENCE / "propagation.csv").exists():
-        pytest.skip("no reference data beside the repository: propagation.csv")
-    with open(REFERENCE / "propagation.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = ns3_figures("propagation.csv")
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
@@ -185,19 +180,18 @@ def test_a_position_stays_good_or_bad():
 
 def test_links_change_exactly_where_the_shadowing_does():
     radio = Zigbee(60.0, shadowing=shadowing(3, 8.0, 15.0))
-    terrain = Terrain((200.0, 200.0))
-    trajectories = Trajectories(Waypoint(terrain, 4, Streams(0).draw("mobility")))
+    trajectories = Trajectories(Waypoint(Terrain((200.0, 200.0)), 4, Streams(0).draw("mobility")))
     position = np.array([100.0, 100.0])
     for client in range(4):
         start = 0.0
-        for stretch in link_over_time(radio, terrain, trajectories, position, client, 0.0):
+        for stretch in link_over_time(radio, Obstruction(), trajectories, position, client, 0.0):
             end = min(stretch.end_s, 300.0)
             times = np.linspace(start, end, 9)[1:-1]
             xy = position_at(*trajectories.path(client, 300.0), times)
             rates = rates_bps(radio, np.hypot(*(xy - position).T), radio.shadow_db(position, xy))
             if end - start > 1e-6:
                 assert (rates == stretch.rate_bps).all()
-                assert np.array_equal(linked(radio, terrain, position, xy), rates > 0)
+                assert np.array_equal(linked(radio, Obstruction(), position, xy), rates > 0)
             start = stretch.end_s
             if start > 300:
                 break
@@ -208,7 +202,7 @@ def test_the_luckiest_links_are_found():
     positions = np.random.default_rng(4).uniform(0, 1000, (3000, 2))
     position = np.array([500.0, 500.0])
     distance = np.hypot(*(positions - position).T)
-    heard = linked(radio, Terrain((1000.0, 1000.0)), position, positions)
+    heard = linked(radio, Obstruction(), position, positions)
     assert 60 < distance[heard].max() <= radio.farthest_m
     assert not heard[distance < 60].all()
     assert radio.range_m == pytest.approx(60)

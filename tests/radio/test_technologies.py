@@ -1,10 +1,8 @@
-import csv
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ns3_figures import ns3_figures
 
 from fedmule.radio.link import rates_bps, reach_m
 from fedmule.radio.radios.acoustic import Acoustic, noise_db_per_hz
@@ -13,15 +11,7 @@ from fedmule.radio.radios.lora import Lora, time_on_air_s
 from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.radio.radios.zigbee import Zigbee, packet_error_rate
 
-REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "radio"
 KINDS = [WifiDirect, Zigbee, Ble, Lora, Acoustic]
-
-
-def reference(name):
-    if not (REFERENCE / name).exists():
-        pytest.skip(f"no reference data beside the repository: {name}")
-    with open(REFERENCE / name, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def seconds(radio, distance_m, size_bytes):
@@ -92,7 +82,7 @@ def test_a_budget_adds_up(kind):
 
 
 def test_zigbee_transfers_as_in_ns3():
-    rows = reference("lrwpan_transfer.csv")
+    rows = ns3_figures("lrwpan_transfer.csv")
     near = [row for row in rows if float(row["distance_m"]) <= 90]
     assert len(near) >= 3
     for row in near:
@@ -110,7 +100,7 @@ def test_zigbee_cut_off():
 
 
 def test_zigbee_errors_as_in_ns3():
-    rows = reference("per_vs_snr.csv")
+    rows = ns3_figures("per_vs_snr.csv")
     snr = np.array([float(row["snr_db"]) for row in rows])
     expected = np.array([float(row["lrwpan_per_117B"]) for row in rows])
     assert packet_error_rate(snr) == pytest.approx(expected, abs=1e-5)
@@ -121,7 +111,7 @@ def test_zigbee_errors_as_in_ns3():
 
 def test_wifi_errors_as_in_ns3():
     """The SNR at which a packet error rate is reached agrees to 0.3 dB."""
-    rows = reference("per_vs_snr.csv")
+    rows = ns3_figures("per_vs_snr.csv")
     snr = np.array([float(row["snr_db"]) for row in rows])
     radio = WifiDirect()
     fine = np.linspace(-5, 30, 7001)

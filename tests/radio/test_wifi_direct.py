@@ -1,23 +1,12 @@
-import csv
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ns3_figures import ns3_figures
 
 from fedmule.radio.link import rates_bps, reach_m
 from fedmule.radio.radios.disc import Disc
 from fedmule.radio.radios.wifi_direct import WifiDirect
-
-REFERENCE = Path(__file__).parents[3] / "shared" / "reference" / "radio"
-
-
-def reference(name):
-    if not (REFERENCE / name).exists():
-        pytest.skip(f"no reference data beside the repository: {name}")
-    with open(REFERENCE / name, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def rate_at(radio, distance_m, loss_db=0.0):
@@ -26,7 +15,7 @@ def rate_at(radio, distance_m, loss_db=0.0):
 
 def test_received_power_as_in_ns3():
     radio = WifiDirect(tx_power_dbm=16.0)
-    rows = reference("propagation.csv")
+    rows = ns3_figures("propagation.csv")
     distance = np.array([float(row["distance_m"]) for row in rows])
     expected = [float(row["logdist3_dbm"]) for row in rows]
     assert len(rows) > 5
@@ -35,7 +24,7 @@ def test_received_power_as_in_ns3():
 
 def test_transfers_as_in_ns3():
     radio = WifiDirect()
-    rows = reference("wifi_80211n_tcp_transfer.csv")
+    rows = ns3_figures("wifi_80211n_tcp_transfer.csv")
     assert len(rows) > 5
     for row in rows:
         rate = rate_at(radio, row["d"])
@@ -105,7 +94,7 @@ def test_ladder_steps_where_the_snr_suffices():
 
 def test_required_snr_from_the_error_tables():
     """Each step's SNR lies where the packet error rate of the reference falls through one per cent."""
-    rows = reference("per_vs_snr.csv")
+    rows = ns3_figures("per_vs_snr.csv")
     ladder = WifiDirect(tx_power_dbm=16.0, cutoff_dbm=-200.0).ladder(0.0)
     noise_dbm = 10 * np.log10(1.380649e-23 * 290 * 20e6 * 1000) + 7
     snr = (16 - 46.6777 - 30 * np.log10(ladder.distances_m) - noise_dbm)[::-1]

@@ -80,8 +80,9 @@ def test_a_killed_process_costs_a_retry_and_one_that_always_dies_takes_nothing_w
 
 
 def notes_its_gpu(point: Point, folder: Path) -> str | None:
-    """A stand-in for a run: keeps its process busy for a moment, and notes which GPU that may use."""
-    time.sleep(1.0)
+    """A stand-in for a run: notes which GPU its process may use, and waits until another process is at work too."""
+    (folder.parent / f"{os.getpid()}.at-work").touch()
+    until(lambda: len(list(folder.parent.glob("*.at-work"))) > 1)
     finish(folder)
     (folder / "gpu").write_text(f"{os.environ['CUDA_VISIBLE_DEVICES']} {os.getpid()}")
     return None
@@ -105,16 +106,16 @@ def test_the_folder_is_the_scenarios_own(small: Small, tmp_path: Path) -> None:
 
 
 def takes_long(point: Point, folder: Path) -> str | None:
-    """A stand-in for a run: seed 0 is done at once, others take a minute."""
+    """A stand-in for a run: seed 0 is done at once, others take very long."""
     if point.scenario.seed:
         folder.with_name(f"{folder.name}.partial-1").mkdir(parents=True)
-        time.sleep(60)
+        time.sleep(1200)
     finish(folder)
     return None
 
 
 def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -134,7 +135,7 @@ def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
     runs = tmp_path / "paper/runs"
     until(lambda: list(runs.glob("*/summary.json")) and list(runs.glob("*.partial-*/contacts.arrows")))
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert [folder.name for folder in runs.iterdir()] == [folder.parent.name for folder in runs.glob("*/summary.json")]
@@ -155,5 +156,5 @@ def test_workers_do_not_outlive_a_killed_batch(small: Small, tmp_path: Path, mon
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     until(lambda: len(list((tmp_path / "runs").glob("*"))) == 2)
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=600)
     assert [is_done(run_folder(tmp_path / "runs", Scenario(seed=seed))) for seed in (0, 1)] == [True, False]

@@ -16,7 +16,6 @@ from fedmule.learning.data.image_sets import take_from
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.scenario.load import load_scenario
 
-DIGITS = Path(__file__).parents[3] / "shared" / "data" / "mnist"
 SEEDS = (0, 1)
 QUICK = ["learning.evaluate_every=100000", "log.graph_every=0"]
 
@@ -24,13 +23,11 @@ Result = Callable[..., float]
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def result(tmp_path_factory: pytest.TempPathFactory, mnist_folder: Path) -> Any:
     """result(scenario, *overrides, of=column): a column of the summary, mean over seeds, in % where it is a share."""
-    if not DIGITS.is_dir():
-        pytest.skip("there are no digits beside the repository (../shared/data/mnist)")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDMULE_DATA", str(tmp_path_factory.mktemp("data")))
-        take_from("mnist", DIGITS)
+        take_from("mnist", mnist_folder)
 
         @cache
         def summaries(name: str, *overrides: str) -> list[dict[str, Any]]:

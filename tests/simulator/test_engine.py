@@ -113,6 +113,38 @@ def test_a_client_that_outruns_the_vehicle_is_given_up(small: Small, tmp_path: P
     assert summary["missed"] > 20
 
 
+@pytest.mark.parametrize(("give_up_s", "missed"), [(60.0, 16), (100.0, 9)])
+def test_the_vehicle_gives_up_after_give_up_s(small: Small, give_up_s: float, missed: int) -> None:
+    """The client is more than an hour away; after every `give_up_s` one more is not reached."""
+    scenario = small(
+        terrain={"size_m": [5000, 5000], "obstacles": []},
+        clients={"count": 1, "mobility": {"kind": "static", "positions": [[4900.0, 4900.0]]}},
+        vehicle={"start": [10.0, 10.0], "speed_mps": 1.0, "give_up_s": give_up_s},
+        stop={"sim_time_s": 999.0},
+    )
+    summary = Simulation(scenario).run()
+    assert (summary["missed"], summary["visits"], summary["stopped_by"]) == (missed, 0, "sim_time_s")
+
+
+def test_clients_not_reached_are_counted_from_contact_to_contact(small: Small, tmp_path: Path) -> None:
+    """Client 0 outruns the vehicle, client 1 stands still: every row has those not reached since the last one."""
+    rows = ["node,t,x,y", "1,0,60,60"]
+    rows += [f"0,{2.0 * k},{20 + 260 * (k % 2)},{20 + 160 * (k // 2 % 2)}" for k in range(3000)]
+    (tmp_path / "trace.csv").write_text("\n".join(rows) + "\n")
+    scenario = small(
+        terrain={"obstacles": []},
+        clients={"count": 2, "mobility": {"kind": "trace", "path": str(tmp_path / "trace.csv")}},
+        vehicle={"give_up_s": 30.0, "speed_mps": 9.0, "approach_m": 0.1, "walk": "oldest_first"},
+        stop={"visits": 12},
+    )
+    result = run(scenario, tmp_path / "run")
+    missed = result.contacts["missed"]
+    assert missed.max() >= 1
+    assert (missed == 0).any()
+    assert missed.sum() == result.summary["missed"]  # the run ended with a contact
+    assert (missed * 30.0 <= result.contacts["travel_s"] + 1e-6).all()
+
+
 def test_report_errors_larger_than_the_approach_delay_but_do_not_prevent_visits(small: Small, tmp_path: Path) -> None:
     exact = run(small(clients={"report_error_m": 0.0}), tmp_path / "exact")
     vague = run(small(clients={"report_error_m": 8.0}), tmp_path / "vague")

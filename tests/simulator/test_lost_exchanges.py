@@ -211,6 +211,7 @@ def test_leaving_at_every_stage(name: str, count: int, tmp_path: Path) -> None:
         play(simulation, VISITS)
         same(state(simulation.learner.algorithm), before)
         received, sent = simulation.ledger.received.copy(), simulation.ledger.sent.copy()
+        steps = simulation.ledger.gradient_steps.copy()
         row = play(simulation, VISITS + 1)
         down, up = timing.at(leaves_s)
         leaver = min(LEAVER, count - 1)
@@ -221,6 +222,11 @@ def test_leaving_at_every_stage(name: str, count: int, tmp_path: Path) -> None:
         air_down = max(down, timing.down * (count > 1)) if exchange.broadcast else down + len(others) * timing.down
         assert (row.bytes_down, row.bytes_up) == (charged * air_down, charged * (up + len(others) * timing.up))
         assert row.delivered_ids.tolist() == others.tolist()
+        # Gradients count for those whose exchange got through, and for nobody else.
+        assert (simulation.ledger.gradient_steps - steps).tolist() == [
+            0 if client == leaver else algorithm.steps for client in everyone
+        ], stage
+        assert row.gradient_steps == algorithm.steps * len(others)
         after = state(simulation.learner.algorithm)
         if count == 1:
             assert row.sim_time_s - began_s == pytest.approx(leaves_s, abs=1e-6), stage

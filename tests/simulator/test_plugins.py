@@ -144,7 +144,7 @@ def test_a_walk_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert list(run.contacts["client"]) == [5, 4, 3, 2, 1, 0, 5, 4]
     assert run.scenario["vehicle"]["walk"] == "own_parts_of_mine:Backwards"
     text = as_text(theory(run))
-    assert "No P(k): vehicle.walk = own_parts_of_mine:Backwards is no Markov chain on the contact graph" in text
+    assert "No P(k): vehicle.walk = own_parts_of_mine:Backwards is not a Markov chain on the contact graph" in text
     assert main([*arguments, 'vehicle.walk={ kind = "own_parts_of_mine:Backwards", wrong = true }']) == 2
     assert 'vehicle.walk.kind = "6": must choose one of graph.reachable' in capsys.readouterr().err
     assert main(["run", "mine.toml", "--set", "vehicle.walk=own_parts_of_mine:Backwards"]) == 2

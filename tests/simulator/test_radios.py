@@ -172,6 +172,6 @@ def test_link_refuses_bad_distances(distances: str, capsys: pytest.CaptureFixtur
 def test_link_does_not_load_torch(tmp_path: Path) -> None:
     code = "import sys; from fedmule.simulator.cli import main; main(['link', 'lora']); exit('torch' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, check=False, timeout=60, env=dict(os.environ)
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=600, env=dict(os.environ)
     )
     assert done.returncode == 0, done.stderr

@@ -17,9 +17,14 @@ from runs import run, same
 
 from fedmule.analysis import Run, load_run
 from fedmule.learning.algorithms.fedavg import FedAvg
+from fedmule.learning.errors import ReplayError
+from fedmule.learning.learner import ReplayingLearner
+from fedmule.simulator import ledger
 from fedmule.simulator.cli import main
+from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import UserError
-from fedmule.simulator.runs.checkpoint import Checkpoints, checkpoint_file
+from fedmule.simulator.runs.checkpoint import Checkpoint, Checkpoints, checkpoint_file
+from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
 
@@ -121,6 +126,80 @@ def test_nobody_learns_again_what_is_kept(
     assert len(updates) <= 5
 
 
+class Clock:
+    """Stands for the time module: a second passes whenever it is asked."""
+
+    def __init__(self, now_s: float) -> None:
+        self.now_s = now_s
+
+    def perf_counter(self) -> float:
+        self.now_s += 1.0
+        return self.now_s
+
+
+def test_host_time_continues_from_the_checkpoint(
+    small: Small, killed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ledger, "time", Clock(1000.0))
+    whole = run(small(), tmp_path / "whole")
+    monkeypatch.setattr(ledger, "time", Clock(2000.0))
+    folder = killed(small(), kept=7, at=13)
+    monkeypatch.setattr(ledger, "time", Clock(9e6))  # long after, on a computer with another clock
+    again = resumed(small(), folder)
+    before, after = whole.contacts["host_time_s"], again.contacts["host_time_s"]
+    assert before.tolist() == [k + 1.0 for k in range(20)]
+    assert after[:7].tolist() == before[:7].tolist()
+    assert after.is_monotonic_increasing
+    # Writing the checkpoint asked once, and so did going on from it.
+    assert ((after - before)[7:] <= 3.0).all()
+    assert again.summary["host_time_s"] - whole.summary["host_time_s"] <= 3.0
+
+
+def test_a_replay_leaves_learner_and_log_to_the_live_phase(
+    small: Small, killed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to the checkpoint a replaying learner is in charge; then the one that was built, with its whole journal."""
+    folder = killed(small(), kept=7, at=7)
+    simulation, rows = Simulation(small()), []
+    built = simulation.learner
+    Checkpoint(checkpoint_file(folder)).resume(simulation)
+    log = NoLog()
+    log.contact = rows.append  # type: ignore[method-assign]
+    simulation.start(log)
+    assert isinstance(simulation.learner, ReplayingLearner)
+    with pytest.raises(KeyboardInterrupt):
+        simulation.interrupt()
+    while simulation.ledger.visits < 8:
+        assert isinstance(simulation.learner, ReplayingLearner) == (simulation.ledger.visits < 7)
+        assert not rows
+        simulation.env.step()
+    assert simulation.learner is built
+    assert [row.visit for row in rows] == [8]
+    assert len(list(built.journal)) >= 8
+
+
+def test_a_replay_that_differs_from_the_run_is_refused(
+    small: Small, killed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a change of the program that nobody noticed: one client less is asked at the third visit."""
+    folder, choose, calls = killed(small(), kept=7, at=13), Simulation._choose, []
+
+    def other(self: Simulation, *given: Any) -> Any:
+        calls.append(given)
+        active = choose(self, *given)
+        return active[:-1] if len(calls) == 3 and len(active) > 1 else active
+
+    monkeypatch.setattr(Simulation, "_choose", other)
+    with pytest.raises(UserError, match=r"cannot be resumed, its replay differs from the run: .*from its beginning"):
+        run_scenario(small(), str(folder), resume=True)
+    monkeypatch.undo()
+    checkpoint, simulation = Checkpoint(checkpoint_file(folder)), Simulation(small())
+    checkpoint._journal.add(next(iter(checkpoint._journal)))
+    checkpoint.resume(simulation)
+    with pytest.raises(ReplayError, match="fewer exchanges"):
+        simulation.run()
+
+
 def test_twice_killed(small: Small, tmp_path: Path, killed: Any) -> None:
     scenario = small()
     killed(scenario, kept=6, at=8)
@@ -153,8 +232,10 @@ def test_a_killed_process_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[
     folder = tmp_path / "killed"
     command = [sys.executable, "-m", "fedmule", "run", "smoke", *keys, "--quiet", "--out", str(folder)]
     process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    deadline = time.monotonic() + 600
     while not checkpoint_file(folder).exists():
         assert process.poll() is None
+        assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -110,7 +110,7 @@ def test_all_errors_at_once_each_with_key_value_and_what_is_allowed(tmp_path: Pa
         ('clients.mobility = { kind = "my.module" }', "must be one of static"),
         ('clients.mobility = { kind = "1x:Class" }', 'must be a class as "package.module:Class"'),
         ("radio = 3", "must be a table"),
-        ('name = "a\\u001b[2J"', "must not hold control characters"),
+        ('name = "a\\u001b[2J"', "must not contain control characters"),
         ('learning.algorithm = { kind = "rwsadmm", variant = "derived", eps = inf }', "must be finite"),
         ('learning.algorithm = { kind = "local", reference = "local" }', "must be one of rwsadmm, fedavg"),
     ],

@@ -24,7 +24,7 @@ from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.rules import broken_rules
 from fedmule.simulator.streams import Streams
-from fedmule.simulator.world import build_radio, build_terrain
+from fedmule.simulator.world import build_obstruction, build_radio, build_terrain
 
 Small = Callable[..., Scenario]
 DISC = {"kind": "disc", "range_m": 60.0, "rate_mbps": 0.05, "setup_s": 1.0}
@@ -117,7 +117,8 @@ def test_no_meeting_is_missed_and_none_is_made_up(small: Small, tmp_path: Path, 
     vehicle = {"count": 3, "walk": walk, "meeting": meeting, "speed_mps": 6.0}
     scenario = small(vehicle=vehicle, radio=DISC, learning={"open_at": 1.0}, stop={"visits": 40})
     result = run(scenario, tmp_path / "run")
-    radio, terrain = build_radio(scenario, Streams(0), {}), build_terrain(scenario)
+    radio = build_radio(scenario, Streams(0), {})
+    obstruction = build_obstruction(scenario, build_terrain(scenario))
     contacts, meetings = result.contacts, result.meetings
     under_way_s = contacts["contact_s"].max() + meetings["meeting_s"].max()  # what the end cut off is not in the log
     t = np.arange(0.0, contacts["sim_time_s"].iloc[-1] - under_way_s, 0.02)
@@ -134,12 +135,12 @@ def test_no_meeting_is_missed_and_none_is_made_up(small: Small, tmp_path: Path, 
         began = np.sort((ours["sim_time_s"] - ours["meeting_s"]).to_numpy())
         last_news = np.append(-np.inf, news)[np.searchsorted(news, t - 1e-6, side="right")]
         last_meeting = np.append(-1.0, began)[np.searchsorted(began, t + 2 * HAIR_S, side="right")]
-        heard = linked(radio, terrain, position(result, a, t), position(result, b, t))
+        heard = linked(radio, obstruction, position(result, a, t), position(result, b, t))
         missed = heard & ~busy[a] & ~busy[b] & (last_news > last_meeting)
         assert not missed.any(), t[missed][:5]
         for row in ours.itertuples():
             at = row.sim_time_s - row.meeting_s
-            assert linked(radio, terrain, position(result, a, at), position(result, b, at))[0]
+            assert linked(radio, obstruction, position(result, a, at), position(result, b, at))[0]
             assert [row.a_x_m, row.a_y_m] == pytest.approx(position(result, a, at)[0].tolist(), abs=1e-6)
             if meeting == "stop":
                 for v in (a, b):
@@ -249,7 +250,7 @@ def test_starts(small: Small) -> None:
         Simulation(small(vehicle={"count": 2, "start": [[5, 6], [150.0, 100.0]]}))
     court = [[125, 65], [175, 65], [175, 135], [125, 135]]
     wall = {"polygon": [[120, 60], [180, 60], [180, 140], [120, 140]], "holes": [court]}
-    with pytest.raises(ScenarioError, match=r"vehicle\.start\[1\].*same open ground"):
+    with pytest.raises(ScenarioError, match=r"vehicle\.start\[1\].*same open area"):
         Simulation(small(terrain={"obstacles": [wall]}, vehicle={"count": 2, "start": [[5, 6], [150.0, 100.0]]}))
 
 

@@ -28,7 +28,7 @@ def test_trace_tells_what_is_in_it_and_draws_it(capsys: pytest.CaptureFixture[st
     assert "x 0.0 to 100.0 m, y 0.0 to 90.0 m" in told
     assert "0:01:40, from 0 to 100 s" in told
     assert "mean 1.00 m/s while moving" in told
-    assert "nodes come and go: 2.2 are there on average" in told
+    assert "nodes come and go: 2.2 are present on average" in told
     assert Path("walk-trace.png").stat().st_size > 10_000
 
 
@@ -38,7 +38,7 @@ def test_trace_converts_by_the_suffix(capsys: pytest.CaptureFixture[str]) -> Non
     again = read_trace("walk.xml.gz")
     assert (len(again), again.end_s, again.comes_and_goes) == (3, 100.0, True)
     assert main(["trace", "walk.csv", "--out", "walk.movements"]) == 0
-    assert "BonnMotion cannot say that nodes come and go" in capsys.readouterr().err
+    assert "BonnMotion cannot express that nodes come and go" in capsys.readouterr().err
 
 
 def test_a_trace_far_from_the_corner_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:

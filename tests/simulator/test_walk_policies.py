@@ -24,7 +24,7 @@ def test_every_pass_visits_everyone(small: Small, tmp_path: Path, walk: str) -> 
     found = theory(result)
     assert found.walk is None
     assert found.covered_at == 8
-    assert f"No P(k): vehicle.walk = {walk} is no Markov chain" in as_text(found)
+    assert f"No P(k): vehicle.walk = {walk} is not a Markov chain" in as_text(found)
     assert not any("jump" in warning for warning in result.manifest["warnings"])
 
 

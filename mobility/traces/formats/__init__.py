@@ -1,4 +1,4 @@
-"""Trace files: which format a file has, reading it and writing it."""
+"""Trace files: recognise their format, read them and write them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from fedmule.mobility.traces.trace import Trace, TraceError
 
 @dataclass(frozen=True)
 class Format:
-    """One way to write traces down; `module:name` stands for its functions, so that only what is used is loaded."""
+    """A trace format; `module` is 'module:name' of its functions read_name and write_name, loaded only when used."""
 
     name: str
     module: str
     suffixes: tuple[str, ...]
-    samples: bool = False  # holds positions at regular times, so a writer must look between waypoints
+    samples: bool = False  # holds positions at regular times, so a writer must interpolate between waypoints
     degrees: bool = False  # holds longitude and latitude
-    perhaps_degrees: bool = False  # may hold them; is written in metres
-    absence: bool = False  # can say that a node is not there
+    perhaps_degrees: bool = False  # may hold them when read; is written in metres
+    absence: bool = False  # can represent absent nodes
 
     def function(self, does: str) -> Callable[..., Any]:
+        """Import the function that does this, "read" or "write"."""
         module, _, ending = self.module.partition(":")
         function: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), f"{does}_{ending}")
         return function
@@ -51,9 +52,9 @@ MOST_M, MOST_S = 1e9, 1e11
 
 
 def read_trace(path: str | Path, origin: Origin = None) -> Trace:
-    """The trace in a file, which may be compressed (.gz, .xz, .bz2).
+    """Read the trace in a file, which may be compressed (.gz, .xz, .bz2).
 
-    `origin` is the longitude and latitude of (0, 0) where the file holds degrees; by default the south-west corner.
+    `origin` is the longitude and latitude of (0, 0) if the file holds degrees; by default the south-west corner.
     """
     file = Path(path)
     if not file.is_file():
@@ -63,19 +64,19 @@ def read_trace(path: str | Path, origin: Origin = None) -> Trace:
         kind = by_suffix or _sniffed(file)
         read = kind.function("read")
         trace: Trace = read(file, origin) if kind.degrees or kind.perhaps_degrees else read(file)
-    except (OSError, EOFError, LZMAError) as error:  # a damaged archive, say
+    except (OSError, EOFError, LZMAError) as error:  # for example, a damaged archive
         raise TraceError(f"{file}: cannot be read: {one_line(getattr(error, 'strerror', None) or error)}") from None
     _check(file, trace)
     return trace
 
 
 def _check(path: Path, trace: Trace) -> None:
-    """No trace is without positions, has names that are no text, or numbers so large that seconds or metres are lost."""
+    """Refuse a trace without positions, with undecodable names, or with numbers too large for seconds or metres."""
     unread = next((name for name in trace.names if "\ufffd" in name), None)
     if unread is not None:
         raise TraceError(f"{path}: is not UTF-8: it has a node {one_line(unread)}")
     if np.isnan(trace.x).all():
-        raise TraceError(f"{path}: holds no position: everyone is gone all the time")
+        raise TraceError(f"{path}: contains no position: all nodes are absent all the time")
     for name, values, most, unit in (
         ("t", trace.t, MOST_S, "s"),
         ("x", trace.x, MOST_M, "m"),
@@ -88,9 +89,9 @@ def _check(path: Path, trace: Trace) -> None:
 
 
 def writer(path: str | Path, step_s: float = 1.0, origin: Origin = None) -> tuple[Format, Callable[[Trace], None]]:
-    """The format that a file's suffix asks for, and what writes a trace there.
+    """Return the format for a file's suffix, and a function that writes a trace to the file.
 
-    Where the format holds samples they are `step_s` apart. `origin` as in reading; by default 0° E, 0° N.
+    If the format holds samples, they are `step_s` apart. `origin` is as for reading; by default 0° E, 0° N.
     """
     file = Path(path)
     kind = format_of(file)
@@ -106,12 +107,12 @@ def writer(path: str | Path, step_s: float = 1.0, origin: Origin = None) -> tupl
 
 
 def format_of(path: Path) -> Format | None:
-    """The format by the suffix; None if it is no trace's."""
+    """Format for a file's suffix; None if no trace format has it."""
     return next((kind for kind in FORMATS if plain_suffix(path) in kind.suffixes), None)
 
 
 def _sniffed(path: Path) -> Format:
-    """The format by what the file's first line looks like."""
+    """Format recognised by the file's first line."""
     with open_text(path) as file:
         line = next((line.strip() for line in file if line.strip() and not line.startswith("#")), "")
     by_name = {kind.name: kind for kind in FORMATS}

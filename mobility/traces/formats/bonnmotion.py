@@ -1,4 +1,4 @@
-"""BonnMotion's movements: a line per node with t x y t x y …; a .params file beside it tells the duration."""
+"""BonnMotion movements: one line per node with t x y t x y …; a .params file beside it holds the duration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from fedmule.mobility.traces.trace import Rows, Trace, TraceError
 
 
 def read_movements(path: Path) -> Trace:
+    """Read a .movements file; nodes are numbered by their lines."""
     params = _params(path)
-    width = 4 if params.get("J") == "3D" else 3  # with a height, which is not used
+    width = 4 if params.get("J") == "3D" else 3  # 3D: the height is ignored
     rows = Rows()
     node = 0
     with open_text(path) as file:
@@ -21,17 +22,17 @@ def read_movements(path: Path) -> Trace:
                 continue
             fields = text.split()
             if len(fields) % width:
-                raise wrong(path, line, f"must be groups of {width} numbers, and has {len(fields)}", text)
+                raise wrong(path, line, f"must be groups of {width} numbers, but has {len(fields)}", text)
             last = -np.inf
             for k in range(0, len(fields), width):
                 t, x, y = (number(path, line, name, fields[k + j]) for j, name in enumerate("txy"))
                 if t < last:
-                    raise wrong(path, line, "time goes back", " ".join(fields[k : k + width]))
+                    raise wrong(path, line, "times must not decrease", " ".join(fields[k : k + width]))
                 rows.add(str(node), t, x, y)
                 last = t
             node += 1
     if not node:
-        raise TraceError(f"{path}: holds no node")
+        raise TraceError(f"{path}: contains no node")
     return rows.trace(end_s=float(params.get("duration", "-inf")))
 
 
@@ -49,7 +50,7 @@ def _params(path: Path) -> dict[str, str]:
 
 
 def write_movements(path: Path, trace: Trace) -> None:
-    """Whoever is gone stays where it was; nodes are numbered by their lines."""
+    """Write a .movements file, in which absent nodes stay at their last position."""
     with written(path) as file:
         for i in range(len(trace)):
             rows = slice(trace.first[i], trace.first[i + 1])

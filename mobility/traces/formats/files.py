@@ -1,9 +1,10 @@
-"""Opening trace files, compressed or not, and saying what is wrong in them."""
+"""Open trace files, compressed or not, and report errors in them."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import math
 import os
@@ -27,14 +28,17 @@ CUT_OFF = {
 
 
 def open_binary(path: Path, mode: str = "rb") -> IO[bytes]:
+    """Open a file, decompressing or compressing it according to its suffix."""
     file: IO[bytes] = PACKED.get(path.suffix, open)(path, mode)
     return file
 
 
 @contextmanager
 def written(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, compressed by its suffix, that takes its position only when all of it is there."""
-    is_device = path.is_symlink() or (path.exists() and not path.is_file())  # such as /dev/stdout: nothing to replace
+    """Open a file to write, compressed according to its suffix; it replaces the old one only when complete."""
+    is_device = path.is_symlink() or (
+        path.exists() and not path.is_file()
+    )  # such as /dev/stdout, which cannot be replaced
     target = path if is_device else path.with_name(f".{path.name}.{os.getpid()}{path.suffix}")
     try:
         with open_binary(target, "wb") as file:
@@ -49,19 +53,17 @@ def written(path: Path) -> Iterator[IO[bytes]]:
 
 
 def open_text(path: Path) -> IO[str]:
-    """For reading; letters that are no UTF-8 do not stop it."""
-    import io
-
+    """Open a text file for reading; bytes that are not UTF-8 are replaced."""
     return io.TextIOWrapper(open_binary(path), encoding="utf-8-sig", errors="replace", newline="")
 
 
 def plain_suffix(path: Path) -> str:
-    """The suffix in small letters, without that of the compression."""
+    """Suffix in lower case, without that of the compression."""
     return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
 
 
 def number(path: Path, line: int, name: str, text: str) -> float:
-    """A finite number from a file."""
+    """Parse a finite number from a file."""
     try:
         value = float(text)
     except ValueError:
@@ -72,18 +74,18 @@ def number(path: Path, line: int, name: str, text: str) -> float:
 
 
 def xml_error(path: Path, error: expat.ExpatError) -> TraceError:
-    """What is wrong in a file that is no XML, or not all of one."""
-    what = "breaks off, or is empty" if error.code in CUT_OFF else f"is not XML: {expat.ErrorString(error.code)}"
+    """Error for a file that is not XML, or is truncated."""
+    what = "is truncated or empty" if error.code in CUT_OFF else f"is not XML: {expat.ErrorString(error.code)}"
     return TraceError(f"{path}, line {error.lineno}: {what}")
 
 
 def one_line(given: object) -> str:
-    """A text without line breaks, as others' messages and fields of files may have."""
+    """Text without line breaks, which messages of libraries and fields of files may contain."""
     return " ".join(str(given).split())
 
 
 def wrong(path: Path, line: int, message: str, given: object) -> TraceError:
-    """What is wrong in which line of a file."""
+    """Error in a line of a file."""
     text = one_line(",".join(map(str, given)) if isinstance(given, list) else given)
     short = text if len(text) <= 60 else text[:57] + "…"
     return TraceError(f"{path}, line {line}: {message}: {short}")

@@ -1,7 +1,7 @@
-"""Tracks of satellite receivers: GPX and GeoJSON, longitude and latitude turned into metres and seconds.
+"""GPS tracks: GPX and GeoJSON, with longitudes and latitudes converted to metres.
 
-A track's node is there from the first point of each of its segments to the last. Time counts from
-the first point of all.
+A track's node is present from the first point of each of its segments to the last. Time starts at the earliest point
+of all.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from fedmule.mobility.projection import Origin, scales
+from fedmule.mobility.projection import Origin, Projection
 from fedmule.mobility.traces.formats.files import number, open_binary, open_text, written, wrong, xml_error
 from fedmule.mobility.traces.trace import Rows, Trace, TraceError
 
 
 def read_gpx(path: Path, origin: Origin | None) -> Trace:
-    """Every track is a node, called by its name if no other has it, else by its number."""
+    """Read a GPX file; every track is a node, called by its name if that is unique, otherwise by its number."""
     reader = _Gpx(path)
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
@@ -38,6 +38,8 @@ def read_gpx(path: Path, origin: Origin | None) -> Trace:
 
 
 class _Gpx:
+    """Handlers of XML elements that collect the tracks."""
+
     def __init__(self, path: Path) -> None:
         self.parser: Any = None
         self.rows = _Degrees()
@@ -88,10 +90,10 @@ class _Gpx:
 
 
 def read_geojson(path: Path, origin: Origin | None) -> Trace:
-    """Features with a LineString or MultiLineString and the times of its points, or Points with a time each.
+    """Read features with a LineString or MultiLineString and the times of its points, or Points with one time each.
 
-    Times are the property coordTimes or times: ISO texts or seconds (those of a Point: time or timestamp). The
-    property node, id or name, or the feature's id, says whose a feature is; features of one node are its segments.
+    Times are in the property coordTimes or times (time or timestamp for a Point), as ISO strings or seconds. The
+    property node, id or name, or the feature's id, names the node; features of the same node are its segments.
     """
     with open_text(path) as file:
         try:
@@ -136,7 +138,7 @@ class _Degrees:
         self.nodes: dict[str, list[list[tuple[float, float, float]]]] = {}
 
     def add(self, name: str, segments: list[list[tuple[float, float, float]]], again: bool = False) -> None:
-        """Add a track; a name taken already is another's, unless it may come `again`."""
+        """Add a track; unless names may come `again`, a name already taken is replaced by a number."""
         if not name or (name in self.nodes and not again):
             name = str(len(self.nodes))
         self.nodes.setdefault(name, []).extend(sorted(segment) for segment in segments if segment)
@@ -145,10 +147,9 @@ class _Degrees:
 def _in_metres(path: Path, degrees: _Degrees, origin: Origin | None) -> Trace:
     points = [point for segments in degrees.nodes.values() for segment in segments for point in segment]
     if not points:
-        raise TraceError(f"{path}: holds no track with times")
+        raise TraceError(f"{path}: contains no track with times")
     begin_s, west, south = (min(column) for column in zip(*points, strict=True))
-    lon0, lat0 = origin or (west, south)
-    east, north = scales(lat0)
+    projection = Projection(origin or (west, south))
     rows = Rows()
     for name, segments in degrees.nodes.items():
         for t, lon, lat in (point for segment in segments for point in segment):
@@ -157,13 +158,13 @@ def _in_metres(path: Path, degrees: _Degrees, origin: Origin | None) -> Trace:
                 raise TraceError(f"{path}: each point of {name} {message}: {t:g}, {lon:g}, {lat:g}")
         for segment in sorted(segments):
             for t, lon, lat in segment:
-                rows.add(name, t - begin_s, (lon - lon0) * east, (lat - lat0) * north)
+                rows.add(name, t - begin_s, *projection.to_metres(lon, lat))
             rows.gone(name, segment[-1][0] - begin_s)
     return rows.trace()
 
 
 def _seconds(given: Any) -> float:
-    """Seconds since 1970 from a number or an ISO text; one without a zone is UTC."""
+    """Seconds since 1970 from a number or an ISO string, which is in UTC if it has no zone."""
     if isinstance(given, (int, float)) and not isinstance(given, bool):
         return float(given)
     t = datetime.fromisoformat(given)
@@ -175,8 +176,8 @@ def _iso(t: float) -> str:
 
 
 def _stays(trace: Trace, origin: Origin) -> list[list[list[tuple[float, float, float]]]]:
-    """For each node the segments (t, longitude, latitude) over which it is there."""
-    east, north = scales(origin[1])
+    """For each node, the segments (t, longitude, latitude) over which it is present."""
+    projection = Projection(origin)
     nodes: list[list[list[tuple[float, float, float]]]] = []
     for i in range(len(trace)):
         rows = slice(trace.first[i], trace.first[i + 1])
@@ -185,14 +186,15 @@ def _stays(trace: Trace, origin: Origin) -> list[list[list[tuple[float, float, f
             t, x, y = np.append(t, trace.end_s), np.append(x, x[-1]), np.append(y, y[-1])
         gone = np.isnan(x)
         was = np.maximum(np.arange(len(x)) - 1, 0)
-        x, y = np.where(gone, x[was], x), np.where(gone, y[was], y)  # it stands there until it is gone
-        points = np.stack([t, origin[0] + x / east, origin[1] + y / north], axis=1)
+        x, y = np.where(gone, x[was], x), np.where(gone, y[was], y)  # it stays there until it is absent
+        points = np.stack([t, *projection.to_degrees(x, y)], axis=1)
         stays = np.split(points, np.flatnonzero(gone) + 1)
         nodes.append([[tuple(p) for p in stay.tolist()] for stay in stays if len(stay)])
     return nodes
 
 
 def write_gpx(path: Path, trace: Trace, origin: Origin) -> None:
+    """Write a GPX file: one track per node, one segment per stay."""
     with written(path) as file:
         file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n')
         file.write(b'<gpx version="1.1" creator="Fedmule" xmlns="http://www.topografix.com/GPX/1/1">\n')
@@ -206,6 +208,7 @@ def write_gpx(path: Path, trace: Trace, origin: Origin) -> None:
 
 
 def write_geojson(path: Path, trace: Trace, origin: Origin) -> None:
+    """Write a GeoJSON file: one MultiLineString per node, one line per stay."""
     features = []
     for name, stays in zip(trace.names, _stays(trace, origin), strict=True):
         geometry = {"type": "MultiLineString", "coordinates": [[[lon, lat] for _, lon, lat in stay] for stay in stays]}

@@ -1,4 +1,4 @@
-"""ns-2's movement scripts: first positions, and from a time on straight to a position at a speed."""
+"""ns-2 movement scripts: start positions, and orders to go straight to a position at a speed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ OTHER = re.compile(r'^(#|set\s|puts\s|\$god_|\$ns_\s+at\s+\S+\s+"\$god_)')
 
 @dataclass
 class _Node:
+    """The lines of a script about one node."""
+
     position: dict[str, float] = field(default_factory=dict)
     line: int = 0
     orders: list[tuple[float, float, float, float]] = field(default_factory=list)  # time, to x, to y, speed
-    starts: list[float] = field(default_factory=list)  # where the script says when it is there
+    starts: list[float] = field(default_factory=list)  # if the script says when the node is present
     stops: list[float] = field(default_factory=list)
 
 
 def read_setdest(path: Path) -> Trace:
-    """Nodes are there from time 0, or as the lines `$g(i) start` and `stop` of SUMO's activity script say."""
+    """Read a script; nodes are present from time 0, or between `$g(i) start` and `stop` of SUMO's activity script."""
     nodes: dict[str, _Node] = {}
     unfinished = False
     with open_text(path) as file:
@@ -42,7 +44,7 @@ def read_setdest(path: Path) -> Trace:
                 x, y, speed = (number(path, line, what, v) for what, v in zip("xyv", values, strict=True))
                 at_s = number(path, line, "the time", t)
                 if min(at_s, speed) < 0:
-                    raise wrong(path, line, "neither the time nor the speed can be below 0", text)
+                    raise wrong(path, line, "neither the time nor the speed may be negative", text)
                 nodes.setdefault(name, _Node(line=line)).orders.append((at_s, x, y, speed))
             elif found := FIRST.match(text):
                 name, axis, value = found.groups()
@@ -52,78 +54,77 @@ def read_setdest(path: Path) -> Trace:
                 node = nodes.setdefault(name, _Node(line=line))
                 (node.starts if what == "start" else node.stops).append(number(path, line, "the time", t))
             elif not raw.endswith("\n") and text.startswith("$") and text.count('"') < 2 and nodes:
-                unfinished = True  # the last line breaks off
+                unfinished = True  # the last line is truncated
             else:
-                raise wrong(path, line, "is neither a first position nor setdest", text)
+                raise wrong(path, line, "is neither a start position nor setdest", text)
     if not nodes:
-        raise TraceError(f"{path}: holds no node")
+        raise TraceError(f"{path}: contains no node")
     rows = Rows()
     for name, node in nodes.items():
         if not {"X", "Y"} <= set(node.position):
-            raise wrong(path, node.line, f"the first position of node {name} is nowhere given", "set X_, set Y_")
+            raise wrong(path, node.line, f"the start position of node {name} is missing", "set X_, set Y_")
         _play(rows, name, node)
     return replace(rows.trace(), unfinished=unfinished)
 
 
 def _play(rows: Rows, name: str, node: _Node) -> None:
-    """The waypoints that come of a node's orders: each begins where the one before has led by then."""
+    """Add the waypoints that follow from a node's orders: each starts where the one before has led by then."""
     x, y = node.position["X"], node.position["Y"]
-    way = [(0.0, x, y)]
+    path = [(0.0, x, y)]
     to_x, to_y, arrives = x, y, 0.0
     for t, goal_x, goal_y, speed in sorted(node.orders, key=lambda order: order[0]):
-        since = way[-1][0]
-        if t < arrives:  # under way: a new order before it is there
-            share = (t - since) / (arrives - since)
-            x, y = x + share * (to_x - x), y + share * (to_y - y)
+        since = path[-1][0]
+        if t < arrives:  # a new order while it is still moving
+            fraction = (t - since) / (arrives - since)
+            x, y = x + fraction * (to_x - x), y + fraction * (to_y - y)
         else:
             if arrives > since:
-                way.append((arrives, to_x, to_y))
+                path.append((arrives, to_x, to_y))
             x, y = to_x, to_y
-        if t > way[-1][0]:
-            way.append((t, x, y))
+        if t > path[-1][0]:
+            path.append((t, x, y))
         distance = math.hypot(goal_x - x, goal_y - y)
         if speed > 0:
             to_x, to_y, arrives = goal_x, goal_y, t + distance / speed
         else:
             to_x, to_y, arrives = x, y, t
-    if arrives > way[-1][0]:
-        way.append((arrives, to_x, to_y))
-    _add_while_there(rows, name, way, min(node.starts, default=-math.inf), max(node.stops, default=math.inf))
+    if arrives > path[-1][0]:
+        path.append((arrives, to_x, to_y))
+    _add_while_present(rows, name, path, min(node.starts, default=-math.inf), max(node.stops, default=math.inf))
 
 
-def _add_while_there(
-    rows: Rows, name: str, way: list[tuple[float, float, float]], start_s: float, stop_s: float
+def _add_while_present(
+    rows: Rows, name: str, path: list[tuple[float, float, float]], start_s: float, stop_s: float
 ) -> None:
-    """Add the part of a way between two times; after the second the node is gone."""
-    clipped = clip(way, start_s, stop_s)
-    for waypoint in clipped:
+    """Add the part of a path between two times; after the second the node is absent."""
+    for waypoint in clip(path, start_s, stop_s):
         rows.add(name, *waypoint)
     if stop_s < math.inf:
         rows.gone(name, stop_s)
 
 
-def clip(way: list[tuple[float, float, float]], start_s: float, stop_s: float) -> list[tuple[float, float, float]]:
-    """The part of a way between two times; its last position is held."""
+def clip(path: list[tuple[float, float, float]], start_s: float, stop_s: float) -> list[tuple[float, float, float]]:
+    """Part of a path between two times; its last position is held."""
 
     def at(t: float) -> tuple[float, float, float]:
-        before = [w for w in way if w[0] <= t]
-        after = [w for w in way if w[0] > t]
+        before = [w for w in path if w[0] <= t]
+        after = [w for w in path if w[0] > t]
         if not before or not after:
             return (t, *(before[-1] if before else after[0])[1:])
         (t1, x1, y1), (t2, x2, y2) = before[-1], after[0]
-        share = (t - t1) / (t2 - t1)
-        return t, x1 + share * (x2 - x1), y1 + share * (y2 - y1)
+        fraction = (t - t1) / (t2 - t1)
+        return t, x1 + fraction * (x2 - x1), y1 + fraction * (y2 - y1)
 
-    inside = [w for w in way if start_s <= w[0] <= stop_s]
+    inside = [w for w in path if start_s <= w[0] <= stop_s]
     if start_s > -math.inf and (not inside or inside[0][0] > start_s):
-        inside.insert(0, at(max(start_s, way[0][0])))
+        inside.insert(0, at(max(start_s, path[0][0])))
     if stop_s < math.inf and inside[-1][0] < stop_s:
         inside.append(at(stop_s))
     return inside
 
 
 def write_setdest(path: Path, trace: Trace) -> None:
-    """Nodes are numbered from 0; whoever comes later stands where it will come, whoever is gone where it was."""
+    """Write a script; nodes are numbered from 0 and, while absent, stand at their next or last position."""
     with written(path) as file:
         for i in range(len(trace)):
             t, x, y = (column[trace.first[i] : trace.first[i + 1]] for column in (trace.t, trace.x, trace.y))

@@ -1,4 +1,4 @@
-"""SUMO's floating car data: an XML file with a list of vehicles and persons for every time step."""
+"""SUMO floating car data: an XML file with the vehicles and persons of every time step."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from fedmule.mobility.projection import Origin, in_metres
+from fedmule.mobility.projection import Origin, Projection
 from fedmule.mobility.traces.formats.files import CUT_OFF, number, open_binary, written, wrong, xml_error
 from fedmule.mobility.traces.trace import Rows, Trace, TraceError, samples
 
 MOVING = ("vehicle", "person", "container")
 GEO = re.compile(r"""<fcd-output\.geo\s+value\s*=\s*["'](true|1|yes|on)["']""", re.IGNORECASE)
-NEAR_DEGREES = 5.0  # a trace as near as this to its origin in both is in degrees, not some steps in metres
+NEAR_DEGREES = 5.0  # a trace this near to its origin on both axes is in degrees, not a few steps in metres
 STEPS_COMPARED = 1000
 
 
 def read_fcd(path: Path, origin: Origin | None = None) -> Trace:
-    """Nodes are there from the first step that lists them to the last; a step without them in between is a gap.
+    """Read a file; nodes are present from the first step that lists them to the last, except in steps without them.
 
-    The file is read as a stream. One that breaks off, as while SUMO still writes it, counts up to there. Positions are
-    longitudes and latitudes, with (0, 0) at the `origin`, if SUMO's own heading says so (fcd-output.geo), if nodes
-    would have to be a thousand times slower than they say, or if all lie next to the origin given; else metres.
+    The file is read as a stream; a truncated one, such as one that SUMO is still writing, is used as far as it goes.
+    Positions are longitudes and latitudes, with (0, 0) at the `origin`, if SUMO's own header says so (fcd-output.geo),
+    if nodes would otherwise be a thousand times slower than their speeds say, or if all lie near the given origin;
+    otherwise they are metres.
     """
     reader = _Reader(path)
     unfinished = False
@@ -44,15 +45,22 @@ def read_fcd(path: Path, origin: Origin | None = None) -> Trace:
                 raise xml_error(path, error) from None
             unfinished = True
     trace = replace(reader.trace(), unfinished=unfinished)
-    return in_metres(trace, origin) if reader.says_degrees or _in_degrees(trace, reader, origin) else trace
+    return _in_metres(trace, origin) if reader.says_degrees or _in_degrees(trace, reader, origin) else trace
+
+
+def _in_metres(trace: Trace, origin: Origin | None) -> Trace:
+    """A trace whose x and y are degrees, in metres from the origin, or from its south-west corner if there is none."""
+    projection = Projection(origin or (float(np.nanmin(trace.x)), float(np.nanmin(trace.y))))
+    x, y = projection.to_metres(trace.x, trace.y)
+    return replace(trace, x=x, y=y)
 
 
 def _in_degrees(trace: Trace, reader: _Reader, origin: Origin | None) -> bool:
-    """Whether positions can only be longitudes and latitudes."""
+    """Whether positions must be longitudes and latitudes."""
     low_x, low_y, high_x, high_y = trace.bounds
     if max(-low_x, high_x) > 180 or max(-low_y, high_y) > 90:
         return False
-    if reader.told_m > max(1000 * reader.moved, 10.0):
+    if reader.claimed_m > max(1000 * reader.moved, 10.0):
         return True
     return origin is not None and all(
         abs(bound - o) < NEAR_DEGREES for bound, o in zip(trace.bounds, origin * 2, strict=True)
@@ -60,22 +68,24 @@ def _in_degrees(trace: Trace, reader: _Reader, origin: Origin | None) -> bool:
 
 
 class _Reader:
+    """Handlers of XML elements that collect the waypoints."""
+
     def __init__(self, path: Path) -> None:
         self.parser: Any = None
         self.rows = Rows()
         self._path = path
         self._step, self._t, self._is_open = -1, -np.inf, False
         self._seen: dict[str, tuple[int, float]] = {}  # the last step and time of each node
-        self._tag: dict[str, str] = {}  # of each id, where it was found first
+        self._tag: dict[str, str] = {}  # element in which each id was first found
         self.says_degrees = False
-        self.told_m, self.moved = 0.0, 0.0  # how far nodes went by their speeds, and by their positions
+        self.claimed_m, self.moved = 0.0, 0.0  # distance covered according to speeds, and to positions
         self._compared, self._positions = 0, dict[str, tuple[float, float]]()
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "timestep":
             t = self._number(attributes, "time")
             if t <= self._t:
-                raise wrong(self._path, self.parser.CurrentLineNumber, "the time must be later than the last", t)
+                raise wrong(self._path, self.parser.CurrentLineNumber, "the time must be later than the last one", t)
             self._step, self._t, self._is_open = self._step + 1, t, True
         elif tag in MOVING:
             if not self._is_open:
@@ -86,7 +96,7 @@ class _Reader:
             node = self._name(tag, node)
             step, t = self._seen.get(node, (-1, 0.0))
             if step == self._step:
-                raise wrong(self._path, self.parser.CurrentLineNumber, f"{tag} {node} is there twice in a timestep", t)
+                raise wrong(self._path, self.parser.CurrentLineNumber, f"{tag} {node} is listed twice in a timestep", t)
             if 0 <= step < self._step - 1:
                 self.rows.gone(node, t)
             x, y = self._number(attributes, "x"), self._number(attributes, "y")
@@ -96,17 +106,17 @@ class _Reader:
             self._seen[node] = self._step, self._t
 
     def _name(self, tag: str, given: str) -> str:
-        """What a node is called; a person may have the id of a vehicle, say, and is somebody else."""
+        """Name of a node; a person with the id of a vehicle, for example, is a different node."""
         return given if self._tag.setdefault(given, tag) == tag else f"{tag} {given}"
 
     def comment(self, text: str) -> None:
-        """SUMO puts its configuration before the data."""
+        """Look for the coordinate system in the configuration, which SUMO writes before the data."""
         self.says_degrees |= GEO.search(text) is not None
 
     def _compare(self, node: str, seconds: float, x: float, y: float, attributes: dict[str, str]) -> None:
-        """Add a node's step to what it tells of its speed and to what its positions tell."""
+        """Add the distance of a node's step, according to its speed and to its positions."""
         if node in self._positions and "speed" in attributes:
-            self.told_m += self._number(attributes, "speed") * seconds
+            self.claimed_m += self._number(attributes, "speed") * seconds
             self.moved += math.dist(self._positions[node], (x, y))
             self._compared += 1
         self._positions[node] = x, y
@@ -117,8 +127,8 @@ class _Reader:
 
     def trace(self) -> Trace:
         if not len(self.rows):
-            raise TraceError(f"{self._path}: holds no vehicle of floating car data (fcd-export)")
-        # Who is missing from a last step that breaks off may still be there.
+            raise TraceError(f"{self._path}: contains no vehicle of floating car data (fcd-export)")
+        # A node missing from a truncated last step may still be present.
         last = self._step - self._is_open
         for node, (step, t) in self._seen.items():
             if step < last:
@@ -133,6 +143,7 @@ class _Reader:
 
 
 def write_fcd(path: Path, trace: Trace, step_s: float) -> None:
+    """Write a file with time steps `step_s` apart, in metres."""
     names = [quoteattr(name) for name in trace.names]
     with written(path) as file:
         file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n<fcd-export>\n')

@@ -1,6 +1,6 @@
-"""Traces as tables: CSV and Parquet files with the columns node, t, x and y, and contacts as CSV.
+"""Traces as tables: CSV and Parquet files with the columns node, t, x and y; and contacts as CSV.
 
-A row whose x and y are empty says that its node is gone from then on.
+A row whose x and y are empty marks its node as absent from then on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.mobility.traces.contacts import Contacts, compiled
+from fedmule.mobility.compiler import compiled
+from fedmule.mobility.traces.contacts import Contacts
 from fedmule.mobility.traces.formats.files import number, open_binary, open_text, written, wrong
 from fedmule.mobility.traces.trace import FloatArray, IntArray, Trace, TraceError, trace_of
 
@@ -23,6 +24,7 @@ DECIMALS = 8  # of the times of contacts
 
 
 def read_csv(path: Path) -> Trace:
+    """Read a CSV file; further columns are ignored."""
     import pyarrow as pa
     import pyarrow.csv as pc
 
@@ -41,6 +43,7 @@ def read_csv(path: Path) -> Trace:
 
 
 def read_parquet(path: Path) -> Trace:
+    """Read a Parquet file; further columns are ignored."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -55,7 +58,7 @@ def read_parquet(path: Path) -> Trace:
 
 
 def _typed(batch: Any) -> Any:
-    """Rows with nodes as texts, each kept once, and numbers."""
+    """Rows with nodes as dictionary-encoded strings and everything else as numbers."""
     import pyarrow as pa
 
     node = batch.column("node").cast(pa.string()).dictionary_encode()
@@ -69,6 +72,7 @@ def _typed(batch: Any) -> Any:
 
 
 def write_csv(path: Path, trace: Trace) -> None:
+    """Write a CSV file, one row per waypoint."""
     import pyarrow.csv as pc
 
     with written(path) as file:
@@ -76,6 +80,7 @@ def write_csv(path: Path, trace: Trace) -> None:
 
 
 def write_parquet(path: Path, trace: Trace) -> None:
+    """Write a Parquet file, one row per waypoint."""
     import pyarrow.parquet as pq
 
     with written(path) as file:
@@ -87,17 +92,17 @@ def _table(trace: Trace) -> Any:
 
     names: Any = [int(name) for name in trace.names] if all(map(_is_whole, trace.names)) else trace.names
     columns = [pa.array(names).take(pa.array(trace.node)), pa.array(trace.t)]
-    columns += [pa.array(column, from_pandas=True) for column in (trace.x, trace.y)]  # nan becomes nothing
+    columns += [pa.array(column, from_pandas=True) for column in (trace.x, trace.y)]  # nan becomes null
     return pa.table(columns, names=list(COLUMNS))
 
 
 def _is_whole(name: str) -> bool:
-    """Whether a name is a number as one writes it, not such as 007."""
+    """Whether a name is an integer in canonical form, unlike 007."""
     return name.isdecimal() and len(name) < 18 and str(int(name)) == name
 
 
 def _gathered(batches: Iterable[Any]) -> Trace:
-    """A trace from batches of rows; only numbers are kept, so memory stays small."""
+    """Trace from batches of rows; only numbers are kept, so memory stays small."""
     code: dict[str, int] = {}
     parts: list[tuple[Any, ...]] = []
     rows = 0
@@ -105,7 +110,7 @@ def _gathered(batches: Iterable[Any]) -> Trace:
         node = batch.column("node")
         codes = np.array([code.setdefault(name, len(code)) for name in node.dictionary.to_pylist()], dtype=np.int64)
         if node.null_count:
-            raise TraceError(f"row {rows + int(np.argmax(~_given(node))) + 1} names no node")
+            raise TraceError(f"row {rows + int(np.argmax(~_given(node))) + 1} has no node")
         t, x, y = (_numbers(batch.column(name)) for name in COLUMNS[1:])
         bad = ~np.isfinite(t) | (np.isnan(x) != np.isnan(y)) | np.isinf(x) | np.isinf(y)
         if bad.any():
@@ -113,12 +118,12 @@ def _gathered(batches: Iterable[Any]) -> Trace:
         parts.append((codes[_values(node.indices, np.int32)], t, x, y))
         rows += len(t)
     if not rows:
-        raise TraceError("holds no rows")
+        raise TraceError("contains no rows")
     node, t, x, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     return trace_of(list(code), node, t, x, y)
 
 
-# Straight from Arrow's memory: its own way to numpy would load pandas.
+# Values are taken from Arrow's buffers: its own conversion to NumPy would load pandas.
 
 
 def _values(column: Any, dtype: Any) -> NDArray[Any]:
@@ -126,39 +131,39 @@ def _values(column: Any, dtype: Any) -> NDArray[Any]:
 
 
 def _given(column: Any) -> NDArray[np.bool_]:
-    """Which values are there."""
+    """Which values are not null."""
     bits = np.unpackbits(np.frombuffer(column.buffers()[0], dtype=np.uint8), bitorder="little")
-    return bits[column.offset : column.offset + len(column)] == 1
+    return np.asarray(bits[column.offset : column.offset + len(column)] == 1)
 
 
 def _numbers(column: Any) -> FloatArray:
-    """The numbers, nan where there is none."""
+    """Numbers, with nan for null."""
     values = _values(column, np.float64)
     return np.where(_given(column), values, np.nan) if column.null_count else values
 
 
 def _heading(path: Path) -> list[str]:
-    """The names of a CSV file's columns."""
+    """Column names of a CSV file."""
     with open_text(path) as file:
         heading = next(_rows(path, csv.reader(file)), [])
     for name in COLUMNS:
         if heading.count(name) != 1:
-            found = "is there twice" if name in heading else f"is not among them{_why(heading)}"
+            found = "appears twice" if name in heading else f"is missing{_why(heading)}"
             raise wrong(path, 1, f"must name the columns node, t, x and y; {name} {found}", heading or "nothing")
     return heading
 
 
 def _why(heading: list[str]) -> str:
-    """What may be the reason that a column is not found."""
+    """Likely reason why a column is not found."""
     line = ",".join(heading)
     if any(other in line for other in ";\t"):
         return " (columns must be separated by commas, and numbers have decimal points)"
     plain = {name.strip().lower() for name in heading}
-    return " (names must be in small letters, without spaces)" if set(COLUMNS) <= plain else ""
+    return " (names must be in lower case, without spaces)" if set(COLUMNS) <= plain else ""
 
 
 def _find_bad_line(path: Path, heading: list[str]) -> None:
-    """Go through a CSV file that could not be read, and say where it is wrong."""
+    """Go through a CSV file that could not be read, and raise an error for the first bad line."""
     with open_text(path) as file:
         lines = csv.reader(file)
         next(lines)
@@ -171,7 +176,7 @@ def _find_bad_line(path: Path, heading: list[str]) -> None:
                 raise wrong(path, lines.line_num, "is not UTF-8", row)
             values = dict(zip(heading, row, strict=True))
             if not values["node"]:
-                raise wrong(path, lines.line_num, "names no node", row)
+                raise wrong(path, lines.line_num, "has no node", row)
             number(path, lines.line_num, "t", values["t"])
             if values["x"] or values["y"]:
                 number(path, lines.line_num, "x", values["x"])
@@ -186,10 +191,10 @@ def _rows(path: Path, lines: Any) -> Iterator[list[str]]:
 
 
 def write_contacts(path: Path, names: list[str], contacts: Contacts) -> None:
-    """Contacts as CSV: a, b, start and end, with 8 decimals."""
+    """Write contacts as CSV: a, b, start and end, with 8 decimals."""
     quoted = [(_quoted(name) + ",").encode() for name in names]
     first = np.concatenate([[0], np.cumsum([len(name) for name in quoted])])
-    letters = np.frombuffer(b"".join(quoted), dtype=np.uint8)
+    characters = np.frombuffer(b"".join(quoted), dtype=np.uint8)
     widest = max(map(len, quoted), default=0)
     with written(path) as file:
         file.write(b"a,b,start,end\n")
@@ -198,7 +203,7 @@ def write_contacts(path: Path, names: list[str], contacts: Contacts) -> None:
             a, b, start_s, end_s = contacts.a[part], contacts.b[part], contacts.start_s[part], contacts.end_s[part]
             digits = 3 + DECIMALS + len(str(math.ceil(max(np.abs(start_s).max(), np.abs(end_s).max()))))
             text = np.empty(len(a) * (2 * widest + 2 * digits), dtype=np.uint8)
-            file.write(text[: _format(a, b, start_s, end_s, letters, first, text)].tobytes())
+            file.write(text[: _format(a, b, start_s, end_s, characters, first, text)].tobytes())
 
 
 def _quoted(name: str) -> str:
@@ -207,14 +212,14 @@ def _quoted(name: str) -> str:
 
 @compiled
 def _format(
-    a: IntArray, b: IntArray, start: FloatArray, end: FloatArray, letters: Any, first: IntArray, text: Any
+    a: IntArray, b: IntArray, start: FloatArray, end: FloatArray, characters: Any, first: IntArray, text: Any
 ) -> int:
-    """Write rows into `text`; returns how many letters they take."""
+    """Write rows into `text`; return how many characters they take."""
     at = 0
     for i in range(len(a)):
         for name in (a[i], b[i]):
             for k in range(first[name], first[name + 1]):
-                text[at] = letters[k]
+                text[at] = characters[k]
                 at += 1
         at = _format_number(start[i], text, at)
         text[at] = 44  # ,
@@ -226,7 +231,7 @@ def _format(
 
 @compiled
 def _format_number(value: float, text: Any, at: int) -> int:
-    """Write a number with its decimals; returns where it ends."""
+    """Write a number with its decimals; return where it ends."""
     if value < 0:
         text[at] = 45  # -
         at += 1

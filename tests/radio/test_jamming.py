@@ -8,15 +8,16 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmule.mobility.jamming import Jamming, JammingZone
-from fedmule.mobility.terrain import Obstacle, Terrain
+from fedmule.mobility.terrain import Obstacle
+from fedmule.radio.jamming import Jamming, JammingZone
+from fedmule.radio.obstruction import Obstruction
 
 ZONE = JammingZone(shapely.box(40, 40, 60, 60), 20.0)
 INSIDE, DEEPER, OUTSIDE, BEYOND = np.array([[50.0, 50.0], [55.0, 45.0], [10.0, 50.0], [90.0, 50.0]])
 
 
 def loss(a, b, *zones, obstacles=()):
-    return float(Terrain((100.0, 100.0), obstacles, (), zones).radio_loss_db(a, b[None])[0])
+    return float(Obstruction(obstacles, zones).loss_db(a, b[None])[0])
 
 
 def test_a_link_with_an_end_in_the_zone_suffers_and_one_that_passes_over_does_not():
@@ -40,9 +41,9 @@ def test_the_noise_of_zones_adds_up_at_one_end_and_the_worse_end_counts():
 
 
 def test_ends_may_come_in_pairs():
-    terrain = Terrain((100.0, 100.0), (), (), [ZONE])
+    obstruction = Obstruction((), [ZONE])
     a, b = np.stack([OUTSIDE, OUTSIDE, INSIDE]), np.stack([BEYOND, INSIDE, BEYOND])
-    np.testing.assert_allclose(terrain.radio_loss_db(a, b), [0, 20, 20])
+    np.testing.assert_allclose(obstruction.loss_db(a, b), [0, 20, 20])
 
 
 corner = st.tuples(st.floats(0, 100), st.floats(0, 100))
@@ -53,15 +54,15 @@ corner = st.tuples(st.floats(0, 100), st.floats(0, 100))
 def test_the_loss_is_constant_between_the_changes(eye, start, end, corners, radius):
     angles = 2 * np.pi * np.arange(corners) / corners
     ring = 50 + radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    terrain = Terrain((100.0, 100.0), (), (), [JammingZone(shapely.Polygon(ring), 15.0)])
+    obstruction = Obstruction((), [JammingZone(shapely.Polygon(ring), 15.0)])
     eye, start, end = np.array(eye), np.array(start), np.array(end)
     if np.hypot(*(end - start)) < 1e-3:
         return
-    edges = np.concatenate([[0.0], terrain.loss_changes(eye, start, end), [1.0]])
+    edges = np.concatenate([[0.0], obstruction.changes(eye, eye, start, end), [1.0]])
     for s0, s1 in pairwise(edges):
         if s1 - s0 > 1e-6:
             shares = s0 + (s1 - s0) * np.linspace(0.001, 0.999, 7)
-            losses = terrain.radio_loss_db(eye, start + shares[:, None] * (end - start))
+            losses = obstruction.loss_db(eye, start + shares[:, None] * (end - start))
             assert np.ptp(losses) == 0
 
 

@@ -26,8 +26,8 @@ def test_in_an_empty_rectangle_a_bounced_way_is_the_straight_one_folded():
     size = np.array([30.0, 20.0])
     start, move, speed = rng.uniform(0, size, (200, 2)), rng.normal(0, 60, (200, 2)), rng.uniform(1, 3, 200)
     went = Bounds(Terrain((30.0, 20.0))).go(start, move, speed)
-    assert went.ways.end == pytest.approx(size - np.abs(size - (start + move) % (2 * size)), abs=1e-6)
-    assert went.ways.duration == pytest.approx(np.hypot(*move.T) / speed)
+    assert went.routes.end == pytest.approx(size - np.abs(size - (start + move) % (2 * size)), abs=1e-6)
+    assert went.routes.duration == pytest.approx(np.hypot(*move.T) / speed)
     flips = np.floor((start + move) / size) % 2
     assert went.move == pytest.approx(np.where(flips == 1, -move, move), abs=1e-9)
 
@@ -41,14 +41,14 @@ def test_bounced_ways_keep_their_length_and_out_of_walls(polygons, seed, far_m):
     for _ in range(3):  # from wherever the last one ended
         move = rng.normal(0, far_m, (8, 2))
         went = Bounds(terrain).go(start, move, np.ones(8))
-        assert went.ways.duration == pytest.approx(np.hypot(*move.T))
+        assert went.routes.duration == pytest.approx(np.hypot(*move.T))
         assert np.hypot(*went.move.T) == pytest.approx(np.hypot(*move.T))
         for i in range(8):
-            route = np.concatenate([start[i][None], went.ways.xy[went.ways.walker == i]])
+            route = np.concatenate([start[i][None], went.routes.xy[went.routes.walker == i]])
             assert length_inside(polygons, route) < 1e-9
             assert (route >= 0).all()
             assert (route <= SIZE_M).all()
-        start = went.ways.end
+        start = went.routes.end
 
 
 def test_whoever_is_caught_in_a_narrow_corner_stays_there_and_time_goes_on():
@@ -58,8 +58,8 @@ def test_whoever_is_caught_in_a_narrow_corner_stays_there_and_time_goes_on():
     assert (needle.area_of(position) >= 0).all()
     bounds = Bounds(Terrain((100.0, 100.0), needle.obstacles))
     went = bounds.go(needle.nearest_open(position[0])[None], np.array([[-400.0, -201.0]]), np.ones(1))
-    assert went.ways.duration == pytest.approx(np.hypot(400, 201))
-    route = went.ways.xy
+    assert went.routes.duration == pytest.approx(np.hypot(400, 201))
+    route = went.routes.xy
     assert max(shapely.LineString(route).intersection(o.polygon).length for o in needle.obstacles) < 1e-9
 
 

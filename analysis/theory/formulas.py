@@ -1,4 +1,4 @@
-"""The paper's conditions and bounds that are one formula each."""
+"""Conditions and bounds of the paper that are a single formula each."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 
 def spectral_limit(edges: int) -> float:
-    """1 − 1/m^(2/3) for m edges: the paper asks that the second-largest modulus be below it. nan without edges."""
+    """Limit below which the paper asks the second-largest modulus to be: 1 − 1/m^(2/3) for m edges; nan without."""
     return 1 - edges ** (-2 / 3) if edges else math.nan
 
 
 def least_beta(smoothness: float) -> float:
-    """2L² + L + 2: what β must exceed for the paper's proof of convergence."""
+    """Value that β must exceed for the paper's proof of convergence: 2L² + L + 2."""
     return 2 * smoothness**2 + smoothness + 2
 
 
 @dataclass(frozen=True)
 class Communication:
-    """Orders of the number of visits or rounds until the squared gradient is below ω; constants are left out."""
+    """Order of the number of visits or rounds until the squared gradient is below ω; constants are left out."""
 
     walk: float  # (1/ω) (τ² + 1) / ((1 − δ) n π_*)
     symmetric: float  # (1/ω) ln²n / (1 − modulus)²; where P = Pᵀ, so that π = 1/n
@@ -27,10 +27,10 @@ class Communication:
 
 
 def communication(n: int, tau: float, lowest: float, modulus: float, omega: float, delta: float = 0.5) -> Communication:
-    """The bounds side by side; ∞ for a walk that never mixes."""
-    settled = math.isfinite(tau) and lowest > 0
+    """Compare the bounds; ∞ for a walk that never mixes."""
+    mixes = math.isfinite(tau) and lowest > 0
     return Communication(
-        walk=(tau**2 + 1) / ((1 - delta) * n * lowest) / omega if settled else math.inf,
+        walk=(tau**2 + 1) / ((1 - delta) * n * lowest) / omega if mixes else math.inf,
         symmetric=math.log(n) ** 2 / (1 - modulus) ** 2 / omega if modulus < 1 else math.inf,
         per_fedavg=omega**-1.5,
         apfl=n**0.75 * omega**-0.75,

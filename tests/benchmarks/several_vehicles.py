@@ -1,6 +1,6 @@
 """Several vehicles: visits of each, simulated time and bytes until the token and the personal models are good.
 
-    python tests/benchmarks/vehicles.py [--seeds 3] [--visits 240]
+    python tests/benchmarks/several_vehicles.py [--seeds 3] [--visits 240]
 
 20 clients walk about with at most 50 handwritten digits each (fetch them with `fedmule data mnist`); one of them takes
 part in a contact. Where meetings are common the vehicles share 400 × 400 m and hear each other over 100 m; where they

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedmule.mobility.models.movement import NOWHERE_X_M, Waypoints
-from fedmule.mobility.models.recorded import Traced
+from fedmule.mobility.models.recorded import Recorded
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.formats.tables import write_csv
@@ -24,9 +24,9 @@ def draw(*_: object) -> np.ndarray:
     raise AssertionError("a trace draws nothing")
 
 
-def traced(rows: Rows, folder: Path, count: int, **keys: object) -> Traced:
+def traced(rows: Rows, folder: Path, count: int, **keys: object) -> Recorded:
     write_csv(folder / "trace.csv", rows.trace())
-    return Traced(TERRAIN, count, draw, path=str(folder / "trace.csv"), **keys)  # type: ignore[arg-type]
+    return Recorded(TERRAIN, count, draw, path=str(folder / "trace.csv"), **keys)  # type: ignore[arg-type]
 
 
 def comers_and_goers() -> Rows:

@@ -1,4 +1,4 @@
-"""What the P(k) of a run say of its walk as a whole, and whether the walk did as they say."""
+"""The theory of a complete run, from all of its P(k), and a test of whether the vehicle followed them."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from functools import reduce
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from fedmule.analysis.theory.bounds import Communication, communication
 from fedmule.analysis.theory.chain import FloatArray, IntArray, contraction
+from fedmule.analysis.theory.formulas import Communication, communication
 from fedmule.analysis.theory.linear import DENSE
 from fedmule.analysis.theory.mixing import Products, lemma_bound, products
 from fedmule.analysis.theory.snapshots import Snapshot
 from fedmule.analysis.theory.walks import Estimate, cover_time, draw_walks, matthews, visit_counts
 
-WALKS = 999  # simulated, for what is to be expected by chance
-COVERS = 200  # walks until everyone was visited
-LONGEST_PRODUCT = 1000  # moves
-SOME = 50  # starts from which products are followed where there are more than DENSE clients
+WALKS = 999  # simulated walks, to see what is due to chance
+COVERS = 200  # simulated walks for the cover time
+LONGEST_PRODUCT = 1000  # matrices multiplied at most
+SOME = 50  # starts for which products are computed with more than DENSE clients
 
 
 @dataclass(frozen=True)
 class Chance:
-    """The run's visits against those of walks drawn from the same P(k)."""
+    """Comparison of the run's visits with those of walks drawn from the same P(k)."""
 
     distance: float  # total variation between the run's shares of visits and π
     expected: float  # its mean over the simulated walks
     low: float
-    high: float  # 95 % of them lie between
-    visits: FloatArray  # [2,n] visits between which 95 % of them come to each client
-    p: float  # how rare the run's Σ ((visits − mean)/spread)² is among them, large or small (two-sided)
+    high: float  # 95 % of the simulated walks lie between low and high
+    visits: FloatArray  # [2,n] bounds of the middle 95 % of each client's visits in the simulated walks
+    p: float  # two-sided p-value of the run's Σ ((visits − mean)/spread)² among the simulated walks
 
 
 @dataclass(frozen=True)
-class Whole:
-    """What P(k) says of a whole run."""
+class OverallWalk:
+    """What all P(k) of a run together imply for its walk."""
 
-    stationary: FloatArray  # [n] mean of the π of P(k) over the moves of the run
+    stationary: FloatArray  # [n] mean π of P(k) over the moves of the run
     products: Products
-    smallest: float  # η: the smallest positive entry of any P(k)
-    window: float  # Q: within so many moves all graphs together connect everyone; ∞ if they never do
-    lemma: FloatArray  # [K] the bound of the paper's lemma on |Φ_ij − 1/n|
-    lemma_holds: bool  # whether its conditions do: doubly stochastic, P_ii > 0, always the same clients
-    jump_bound: FloatArray  # [K] (1 − jump)^k: what jumps alone make of the rows' distance
-    most_row_sum: float  # of P_max; 1 only if P never changes
+    smallest: float  # η: smallest positive entry of any P(k)
+    window: float  # Q: the graphs of any Q consecutive moves together connect all clients; ∞ if they never do
+    lemma: FloatArray  # [K] bound of the paper's lemma on |Φ_ij − 1/n|
+    lemma_holds: bool  # whether its conditions hold: doubly stochastic, P_ii > 0, always the same clients
+    jump_bound: FloatArray  # [K] (1 − jump)^k: bound on `products.apart` from jumps alone
+    most_row_sum: float  # largest row sum of P_max; 1 only if P never changes
     max_sigma: float  # σ(P_max)
-    cover: Estimate  # moves, along the run's own P(k), begun again where they end
-    matthews: tuple[float, float]  # bounds of the mean cover time on the last graph; nan beyond DENSE clients
-    chance: Chance | None  # None where there were no moves
-    communication: Communication  # by the last snapshot
+    cover: Estimate  # moves to visit everyone along the run's P(k), which repeat
+    matthews: tuple[float, float]  # bounds on the mean cover time on the last graph; nan beyond DENSE clients
+    chance: Chance | None  # None if there were no moves
+    communication: Communication  # from the last snapshot
 
 
 def in_force(snapshots: Sequence[Snapshot], visits: IntArray) -> IntArray:
-    """Which snapshot's P the vehicle left each of these visits by: the last so far, or the first."""
+    """Index of the snapshot whose P the vehicle left each visit by: the last one so far, or else the first."""
     at = np.array([s.visit for s in snapshots])
     return np.maximum(np.searchsorted(at, visits, side="right") - 1, 0)
 
 
-def whole(
+def overall_walk(
     snapshots: Sequence[Snapshot],
     walks: Sequence[tuple[IntArray, IntArray]],
     jump: float,
@@ -68,8 +68,8 @@ def whole(
     tau: float,
     omega: float,
     delta: float,
-) -> Whole:
-    """`walks`: of each vehicle its visits, by number and client. τ: the mixing time of the last snapshot."""
+) -> OverallWalk:
+    """Combine all snapshots. `walks`: each vehicle's visits, by number and client; `tau`: the last mixing time."""
     last = snapshots[-1].chain
     visits = np.sort(np.concatenate([number for number, _ in walks]))
     order = in_force(snapshots, visits[:-1] if len(visits) > 1 else visits)
@@ -82,13 +82,13 @@ def whole(
     ever = np.unique(np.concatenate([s.members for s in snapshots]))
     start = generator.choice(snapshots[0].members, COVERS)
     lowest = float(last.stationary.min())
-    return Whole(
+    return OverallWalk(
         stationary=stationary,
         products=phi,
         smallest=smallest,
         window=window,
         lemma=lemma_bound(smallest, window, len(ever), moves),
-        lemma_holds=math.isfinite(window) and all(_as_the_lemma_asks(s, len(ever)) for s in snapshots),
+        lemma_holds=math.isfinite(window) and all(_meets_the_lemma(s, len(ever)) for s in snapshots),
         jump_bound=(1 - jump) ** moves,
         most_row_sum=most_row_sum,
         max_sigma=max_sigma,
@@ -100,7 +100,7 @@ def whole(
 
 
 def _p_max(snapshots: Sequence[Snapshot], jump: float) -> tuple[float, float]:
-    """The largest sum of a row of P_max, and σ(P_max); jumps that are always the same add jump and nothing to them."""
+    """Largest row sum of P_max, and σ(P_max). Jumps to constant members add `jump` to the former, 0 to the latter."""
     same = all(np.array_equal(s.members, snapshots[0].members) for s in snapshots)
     matrices = [s.law.p if same else s.law.matrix() for s in snapshots]
     p_max = reduce(lambda a, b: a.maximum(b), matrices)
@@ -114,15 +114,15 @@ def _products(snapshots: Sequence[Snapshot], order: IntArray) -> Products:
     return products((snapshots[k].law for k in order[:LONGEST_PRODUCT]), starts)
 
 
-def _as_the_lemma_asks(snapshot: Snapshot, ever: int) -> bool:
-    """Doubly stochastic, so that π is even; everyone may stay; and everyone is there."""
+def _meets_the_lemma(snapshot: Snapshot, ever: int) -> bool:
+    """Whether P is doubly stochastic (π uniform), every P_ii > 0 and every client a member."""
     chain = snapshot.chain
     even = np.allclose(np.asarray(chain.p.sum(axis=0)), 1, atol=1e-9)
     return bool(even and (chain.jump > 0 or (chain.p.diagonal() > 0).all()) and chain.n == ever)
 
 
 def _window(snapshots: Sequence[Snapshot], order: IntArray) -> float:
-    """Q: the fewest moves within which, wherever one begins, all graphs together connect everyone."""
+    """Q: the fewest consecutive moves whose graphs together connect all clients, wherever they begin."""
     used, first, held = np.unique(order, return_index=True, return_counts=True)
     longest = 0.0
     for begin, k in enumerate(used):
@@ -130,11 +130,13 @@ def _window(snapshots: Sequence[Snapshot], order: IntArray) -> float:
         for end in range(begin, len(used)):
             union = union + snapshots[used[end]].law.p
             if connected_components(union, directed=True, connection="strong")[0] == 1:
-                began = first[begin] + (held[begin] - 1 if end > begin else 0)  # at worst by the last move of its P
+                began = first[begin] + (
+                    held[begin] - 1 if end > begin else 0
+                )  # worst case: from the last move with its P
                 longest = max(longest, float(first[end] - began + 1))
                 break
         else:
-            break  # from here on the log ends too soon to tell
+            break  # the log ends too soon to tell from here on
     return longest or math.inf
 
 
@@ -144,7 +146,7 @@ def _chance(
     stationary: FloatArray,
     generator: np.random.Generator,
 ) -> Chance | None:
-    """Compare the run's walks with simulated ones that begin where they did and move by the same P(k)."""
+    """Compare the run's walks with simulated ones that start at the same clients and follow the same P(k)."""
     n, total = len(stationary), sum(len(clients) for _, clients in walks)
     if total < 2 * len(walks):
         return None
@@ -162,7 +164,7 @@ def _chance(
 
 
 def _rarity(counts: FloatArray, simulated: FloatArray) -> float:
-    """Two-sided p of Σ ((visits − mean)/spread)² [n] among simulated walks [w,n], which give mean and spread."""
+    """Two-sided p-value of Σ ((visits − mean)/spread)², visits [n], among simulated walks [w,n]."""
     mean, variance = simulated.mean(axis=0), simulated.var(axis=0) + 1 / len(simulated)
     own = ((counts - mean) ** 2 / variance).sum()
     others = ((simulated - mean) ** 2 / variance).sum(axis=1)

@@ -1,4 +1,4 @@
-"""The theory of one run."""
+"""Everything the theory says about one run."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ import pandas as pd
 from fedmule.analysis.loading import Run
 from fedmule.analysis.theory.chain import IntArray
 from fedmule.analysis.theory.linear import DENSE
+from fedmule.analysis.theory.overall import OverallWalk, overall_walk
 from fedmule.analysis.theory.snapshots import graph_table, read_snapshots, snapshot_table
-from fedmule.analysis.theory.whole import Whole, whole
 from fedmule.radio.walks.random import Rule
 from fedmule.simulator.streams import Streams
 
 
 @dataclass(frozen=True)
 class Theory:
-    """A run in the light of the theory; `as_text` prints it with what to know about each figure."""
+    """What the theory says about a run; `as_text` turns it into a report with a note on each figure."""
 
     name: str
     n: int  # clients
     visits: int
-    rule: str
+    rule: str  # vehicle.walk
     jump: float
-    delta: float
-    omega: float
+    delta: float  # δ: relative distance from π that counts as mixed
+    omega: float  # ω: squared gradient that the bounds aim at
     snapshots: pd.DataFrame  # a row per snapshot of the graph
     clients: pd.DataFrame  # a row per client: visits, stationary, age_visits, age_s
-    ages: pd.DataFrame  # a row per visit: the oldest and the mean age, in visits
-    covered_at: int | None  # the visit by which everyone had been visited
-    walk: Whole | None  # None where the walk is no Markov chain on the graph, or no graph was logged
-    why_not: str  # why there is none
-    smoothness: float | None
+    ages: pd.DataFrame  # a row per visit: oldest and mean age, in visits
+    covered_at: int | None  # visit by which every client had been visited; None if some never were
+    walk: OverallWalk | None  # None if the walk is not a Markov chain on the graph, or no graph was logged
+    why_not: str  # why `walk` is None; empty otherwise
+    smoothness: float | None  # L; None if unknown
     beta: float | None
 
 
 def theory(run: Run, delta: float = 0.5, omega: float = 0.01) -> Theory:
-    """All of it. δ: how near π counts as mixed; ω: the squared gradient that the bounds aim at."""
+    """Apply the theory to a run. δ: relative distance from π that counts as mixed; ω: squared gradient to aim at."""
     vehicle, n = run.scenario["vehicle"], int(run.scenario["clients"]["count"])
     rule = vehicle["walk"] if isinstance(vehicle["walk"], str) else str(vehicle["walk"].get("kind"))
     jump = float(vehicle["jump"])
@@ -52,7 +52,7 @@ def theory(run: Run, delta: float = 0.5, omega: float = 0.01) -> Theory:
         table = snapshot_table(snapshots)
         generator = Streams(int(run.scenario["seed"])).generator("theory")
         tau = table["tau_exact" if snapshots[-1].chain.n <= DENSE else "tau_weighted"].iloc[-1]
-        walk = whole(snapshots, _walks(visits), jump, generator, float(tau), omega, delta)
+        walk = overall_walk(snapshots, _walks(visits), jump, generator, float(tau), omega, delta)
         clients.insert(2, "stationary", walk.stationary)
     return Theory(
         name=str(run.scenario["name"]),
@@ -74,25 +74,25 @@ def theory(run: Run, delta: float = 0.5, omega: float = 0.01) -> Theory:
 
 
 def _why_not(run: Run, rule: str, visits: int) -> str:
-    """Why P(k) cannot be had, or nothing."""
+    """Reason why there is no P(k); empty if there is."""
     if run.scenario["learning"]["server"] != "vehicle":
-        return "an ideal server reaches clients wherever they are: nothing walks"
+        return "an ideal server reaches clients wherever they are, so there is no walk"
     if rule not in get_args(Rule):
-        return f"vehicle.walk = {rule} is no Markov chain on the contact graph"
+        return f"vehicle.walk = {rule} is not a Markov chain on the contact graph"
     if run.graph.empty:
-        return "no graph was logged: log.graph_every is 0, or more than the visits there were"
+        return "no graph was logged: log.graph_every is 0, or greater than the number of visits"
     return "" if visits else "nobody was visited"
 
 
 def _walks(visits: pd.DataFrame) -> list[tuple[IntArray, IntArray]]:
-    """Of each vehicle its visits: their numbers, and whom."""
+    """Visits of each vehicle: their numbers and clients."""
     return [
         (rows["visit"].to_numpy(np.int64), rows["client"].to_numpy(np.int64)) for _, rows in visits.groupby("vehicle")
     ]
 
 
 def _ages(visits: pd.DataFrame, n: int) -> tuple[pd.DataFrame, pd.DataFrame, int | None]:
-    """Visits and seconds since each client's last visit (since the beginning, if there was none), and over time."""
+    """Age of each client at the end (since its last visit, or else since the start), ages over time, and coverage."""
     number, client = visits["visit"].to_numpy(np.int64), visits["client"].to_numpy(np.int64)
     end, end_s = (int(number[-1]), float(visits["sim_time_s"].iloc[-1])) if len(number) else (0, 0.0)
     last, last_s, rows = np.zeros(n, dtype=np.int64), np.zeros(n), []

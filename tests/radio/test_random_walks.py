@@ -9,6 +9,7 @@ from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
+from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.radios.disc import Disc
 from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.radio.walks.random import Walk
@@ -27,7 +28,7 @@ def make_graph(radio, model=Static, seed=1, error_m=2.0, absent=(3, 17), count=C
     positions = Positions(trajectories, Streams(seed).draw("reports"), 10.0, error_m)
     members = np.ones(count, dtype=bool)
     members[list(absent)] = False
-    return ContactGraph(positions, radio, TERRAIN, members), positions
+    return ContactGraph(positions, radio, Obstruction(WALLS), members), positions
 
 
 def expected_graph(radio, positions, members):
@@ -81,7 +82,7 @@ def test_a_wall_takes_edges_away():
     behind, _ = make_graph(Disc(22.0), error_m=0.0)
     edges = {tuple(edge) for edge in behind.edges().tolist()}
     positions = make_graph(Disc(22.0), error_m=0.0)[1]
-    free = ContactGraph(positions, Disc(22.0), Terrain((100.0, 100.0)), behind.members)
+    free = ContactGraph(positions, Disc(22.0), Obstruction(), behind.members)
     assert edges < {tuple(edge) for edge in free.edges().tolist()}
 
 

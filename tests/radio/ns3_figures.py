@@ -1,0 +1,12 @@
+"""Figures measured in ns-3.44, from tests/reference/radio."""
+
+import csv
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "reference" / "radio"
+
+
+def ns3_figures(name):
+    """The rows of a table, each a dict of strings."""
+    with open(FOLDER / name, newline="") as file:
+        return list(csv.DictReader(file))
