@@ -1,6 +1,7 @@
-"""Pictures of runs and studies: each function takes what it draws, and axes of yours if you like; docs/analysis.md.
+"""Figures of runs and studies; docs/analysis.md shows each of them.
 
-They return a matplotlib Figure, which a notebook shows and `savefig` writes.
+Each function takes the data to draw and optionally your own axes. It returns a matplotlib Figure, which a notebook
+displays and `savefig` writes to a file.
 """
 
 from fedmule.analysis.plots.convergence import draw_convergence

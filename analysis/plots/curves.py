@@ -1,4 +1,4 @@
-"""Accuracy against what it cost: simulated time, host time, visits, bytes or gradient steps."""
+"""Accuracy against cost: simulated time, host time, visits, bytes or gradient steps."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from matplotlib.figure import Figure
 from fedmule.analysis.loading import Run
 from fedmule.analysis.measures import AXES, PERSONAL, SENT, band, spent
 from fedmule.analysis.plots.style import BLUE, GREEN, MANY, MAP, axes_for, legend, picture, picture_of
-from fedmule.analysis.plots.words import METRICS, is_number, label_of, named
+from fedmule.analysis.plots.words import axis_of, is_number, label_of, named, scale_of
 from fedmule.analysis.studies import Study
 
-SCALES = {name: METRICS[name] for name in AXES}
 COSTS = ("sim_time_s", "host_time_s", "visits", "bytes")
 COLUMNS = ("visit", "sim_time_s", "host_time_s", *SENT, "gradient_steps")
 MODELS = {PERSONAL: ("personal models", GREEN), "token_test_acc": ("token", BLUE)}
@@ -25,7 +24,7 @@ STYLES = ("-", "--", ":", "-.")
 
 
 def draw_accuracy(runs: Run | Sequence[Run], against: str = "sim_time_s", axes: Axes | None = None) -> Figure:
-    """Test accuracy of personal models and token; of several runs (seeds) the mean and its 95 % band."""
+    """Draw the test accuracy of personal models and token; for several runs (seeds), the mean and its 95 % band."""
     axes = axes_for(axes)
     tables = [run.contacts for run in ([runs] if isinstance(runs, Run) else runs)]
     for metric, (name, colour) in MODELS.items():
@@ -41,7 +40,10 @@ def draw_curves(
     metric: str = PERSONAL,
     axes: Axes | None = None,
 ) -> Figure:
-    """A curve per group with its 95 % band over seeds: named lists of runs, or a study's runs by a parameter."""
+    """Draw a curve per group with its 95 % band over seeds.
+
+    Groups are named lists of runs, or a study's runs by the values of the parameter `by`.
+    """
     axes = axes_for(axes)
     if isinstance(groups, Study):
         by = by or groups.free(where)[0]
@@ -51,14 +53,14 @@ def draw_curves(
     for i, (value, runs) in enumerate(tables.items()):
         style = STYLES[i // len(MANY) % len(STYLES)]
         _draw_band(runs, axes, against, metric, color=_colour(list(tables), i), label=named(value), linestyle=style)
-    _finish(axes, against, METRICS[metric][1] if metric in METRICS else metric)
+    _finish(axes, against, axis_of(metric))
     if tables:
         legend(axes, 4, title=title or None, title_fontsize=8)
     return picture_of(axes)
 
 
 def draw_costs(what: Run | Sequence[Run] | Study, by: str | None = None, where: dict[str, Any] | None = None) -> Figure:
-    """Accuracy against simulated time, host time, visits and bytes, four panels; of a study a curve per value."""
+    """Draw accuracy against simulated time, host time, visits and bytes; for a study, a curve per value of `by`."""
     figure = picture(11.0, 7.4)
     for axes, against in zip(figure.subplots(2, 2, sharey=True).ravel(), COSTS, strict=True):
         if isinstance(what, Study):
@@ -69,7 +71,7 @@ def draw_costs(what: Run | Sequence[Run] | Study, by: str | None = None, where: 
 
 
 def _by_value(study: Study, by: str, where: dict[str, Any] | None, metric: str) -> dict[Any, list[pd.DataFrame]]:
-    """The contacts of each run, by the parameter's value."""
+    """Contacts of each run, grouped by the parameter's value."""
     study.must_be_all(where, by)
     table = study.contacts([*COLUMNS, metric], where)
     if table.empty:
@@ -80,7 +82,7 @@ def _by_value(study: Study, by: str, where: dict[str, Any] | None, metric: str) 
 
 
 def _colour(values: list[Any], i: int) -> Any:
-    """Numbers from dark to light, words in colours that differ."""
+    """Colour of a group: numbers run from dark to light, other values get distinct colours."""
     if len(values) > 2 and all(is_number(value) for value in values):
         return colormaps[MAP](0.9 * i / (len(values) - 1))
     return MANY[i % len(MANY)]
@@ -89,26 +91,28 @@ def _colour(values: list[Any], i: int) -> Any:
 def _draw_band(tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric: str, **style: Any) -> None:
     if against not in AXES:
         raise ValueError(f"against = {against!r}: must be one of {', '.join(AXES)}")
-    looked = [(table, table[metric].notna().to_numpy()) for table in tables]
-    known, scale = [(table, rows) for table, rows in looked if rows.any()], SCALES[against][0]
+    evaluated = [(table, table[metric].notna().to_numpy()) for table in tables]
+    known, size = [(table, rows) for table, rows in evaluated if rows.any()], scale_of(against).size
     if not known:
         return
     last = float(np.mean([table[metric][rows].iloc[-1] for table, rows in known]))
-    if all(spent(table, against)[-1] == 0 for table, _ in known):  # local training sends nothing: a level, no curve
-        axes.axhline(100 * last, **{**style, "linestyle": ":", "label": f"{style['label']} (at no such cost)"})
+    if all(
+        spent(table, against)[-1] == 0 for table, _ in known
+    ):  # local training sends nothing: a level instead of a curve
+        axes.axhline(100 * last, **{**style, "linestyle": ":", "label": f"{style['label']} (at no cost)"})
     elif len(known) == 1:
         table, rows = known[0]
         marker = "." if rows.sum() < 60 else ""
-        axes.plot(spent(table, against)[rows] / scale, 100 * table[metric][rows], marker=marker, **style)
+        axes.plot(spent(table, against)[rows] / size, 100 * table[metric][rows], marker=marker, **style)
     else:
         found = band([table for table, _ in known], against, metric)
-        axes.plot(found[against] / scale, 100 * found["mean"], **style)
+        axes.plot(found[against] / size, 100 * found["mean"], **style)
         low, high = (100 * found[edge].clip(0, 1) for edge in ("low", "high"))
-        axes.fill_between(found[against] / scale, low, high, color=style["color"], alpha=0.2, linewidth=0)
+        axes.fill_between(found[against] / size, low, high, color=style["color"], alpha=0.2, linewidth=0)
 
 
 def _finish(axes: Axes, against: str, ylabel: str) -> Figure:
-    axes.set(xlabel=SCALES[against][1], ylabel=ylabel, ylim=(0, 102))
+    axes.set(xlabel=axis_of(against), ylabel=ylabel, ylim=(0, 102))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     legend(axes, 2)

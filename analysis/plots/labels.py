@@ -1,4 +1,4 @@
-"""Who has which data."""
+"""Distribution of labels over clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fedmule.analysis.plots.style import BLUE, client_axis, picture
 
 
 def draw_labels(counts: NDArray[np.int64], title: str) -> Figure:
-    """How many samples of each label [classes] each client [n] has: a disc's area is the number."""
+    """Draw how many samples of each label each client has, as the area of a disc; counts [n, classes]."""
     clients, classes = counts.shape
     figure = picture(min(14.0, 2.0 + 0.32 * clients), 1.6 + 0.32 * classes)
     axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""What becomes of a radio's signal over distance."""
+"""A radio's signal, errors and goodput over distance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fedmule.radio.budget import Budget
 
 
 def draw_link(budget: Budget, title: str, level: str = "dBm") -> Figure:
-    """Received power and SNR, packet error rate, and goodput over distance."""
+    """Draw received power and SNR, packet error rate and goodput over distance; `level` is the unit of power."""
     figure = picture(6.4, 7.2)
     power, errors, speed = figure.subplots(3, 1, sharex=True)
     if np.isfinite(budget.received_dbm).any():

@@ -1,4 +1,4 @@
-"""Where it happened: the map of a run, and who could hear whom on it."""
+"""The map of a run, and the contact graph on it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,17 @@ from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, ORANGE, PINK, 
 from fedmule.mobility.traces.trace import FloatArray, Trace, positions_at, trace_of
 
 MOST_LEGS = 40_000  # to draw
-WAYS = tuple(colour for colour in MANY if colour not in (GREEN, ORANGE))  # of vehicles; not those of clients, contacts
+PATHS = tuple(colour for colour in MANY if colour not in (GREEN, ORANGE))  # of vehicles; those are clients, contacts
 
 
 def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
-    """Surfaces, obstacles and jamming zones of a scenario's terrain table."""
+    """Draw surfaces, obstacles and jamming zones of a scenario's terrain table."""
     for surface in terrain["surfaces"]:
         slow = surface["speed_factor"] < 1
         axes.fill(*np.array(surface["polygon"]).T, color="#dfe8d0" if slow else "#ece6d8", zorder=0)
     for obstacle in terrain["obstacles"]:
         if not obstacle["stops_movement"]:
-            style: dict[str, Any] = {
-                "facecolor": "none",
-                "edgecolor": "#7a9a55",
-                "hatch": "..",
-                "linewidth": 0.5,
-            }
+            style: dict[str, Any] = {"facecolor": "none", "edgecolor": "#7a9a55", "hatch": "..", "linewidth": 0.5}
         elif obstacle["radio_loss_db"] > 0:
             style = {"facecolor": "#6b6b6b", "edgecolor": "none"}
         else:
@@ -42,24 +37,24 @@ def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
 
 
 def draw_map(run: Run, axes: Axes | None = None) -> Figure:
-    """Terrain, the ways of vehicles and clients, the contacts, and those clients that were there at the end."""
+    """Draw the terrain, the paths of vehicles and clients, the contacts, and the clients present at the end."""
     axes = _on_terrain(run, axes)
-    clients, vehicles = _ways(run, "client"), _ways(run, "vehicle")
-    draw_legs(clients, axes, GREEN, 0.18, "ways of clients")
+    clients, vehicles = _paths(run, "client"), _paths(run, "vehicle")
+    draw_legs(clients, axes, GREEN, 0.18, "paths of clients")
     for i, name in enumerate(vehicles.names):
-        label = "way driven" if len(vehicles) == 1 else f"vehicle {name}"
-        draw_legs(vehicles, axes, WAYS[i % len(WAYS)], 0.7, label, only=i)
+        label = "path of the vehicle" if len(vehicles) == 1 else f"vehicle {name}"
+        draw_legs(vehicles, axes, PATHS[i % len(PATHS)], 0.7, label, only=i)
     stands = run.contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy(np.float64)
     _dots(axes, stands, 7, ORANGE, "contacts", 4)
     if len(clients):
-        positions = np.hstack(positions_at(clients, np.array([clients.end_s])))  # nan where one is not there: not drawn
+        positions = np.hstack(positions_at(clients, np.array([clients.end_s])))  # nan if absent: not drawn
         _dots(axes, positions, 16, GREEN, "clients at the end", 5)
     legend(axes, 4)
     return picture_of(axes)
 
 
 def draw_graph(run: Run, visit: int | None = None, axes: Axes | None = None) -> Figure:
-    """The contact graph at the last snapshot at or before a visit (by default the last): who could hear whom."""
+    """Draw the contact graph, who could hear whom, at the last snapshot up to a visit (by default the last)."""
     if run.graph.empty:
         raise ValueError(f"{run.folder}: no contact graph was logged (log.graph_every)")
     logged = run.graph["visit"].unique()
@@ -76,7 +71,7 @@ def draw_graph(run: Run, visit: int | None = None, axes: Axes | None = None) -> 
     _dots(axes, positions[members], 18, GREEN, "clients", 4)
     away = np.setdiff1d(np.arange(len(positions)), members)
     if np.isfinite(positions[away]).any():
-        _dots(axes, positions[away], 18, GREY, "out of the vehicle's reach", 4)
+        _dots(axes, positions[away], 18, GREY, "not reachable by the vehicle", 4)
     stood = run.contacts[run.contacts["visit"] == visit][["vehicle_x_m", "vehicle_y_m"]].to_numpy(np.float64)
     if np.isfinite(stood).any() and not run.track.empty:
         _dots(axes, stood, 60, ORANGE, "vehicle", 5, marker="*")
@@ -98,13 +93,13 @@ def _on_terrain(run: Run, axes: Axes | None) -> Axes:
 def _dots(
     axes: Axes, positions: FloatArray, size: float, colour: str, label: str, order: int, marker: str = "o"
 ) -> None:
-    """Positions [k,2] as dots; nan are not drawn."""
+    """Draw positions [k, 2] as dots; nan are not drawn."""
     x, y = positions[:, 0], positions[:, 1]
     axes.scatter(x, y, s=size, color=colour, marker=marker, zorder=order, label=label, linewidths=0)
 
 
-def _ways(run: Run, node: str) -> Trace:
-    """The track of vehicles or clients; of nobody if none was logged."""
+def _paths(run: Run, node: str) -> Trace:
+    """Tracks of vehicles or clients; empty if none were logged."""
     rows: pd.DataFrame = run.track[run.track["node"] == node]
     ids = rows["id"].to_numpy(np.int64)
     known, number = np.unique(ids, return_inverse=True)
@@ -112,9 +107,9 @@ def _ways(run: Run, node: str) -> Trace:
     return trace_of([str(i) for i in known], number, t, x, y)
 
 
-def draw_legs(ways: Trace, axes: Axes, colour: str, alpha: float, label: str = "", only: int | None = None) -> int:
-    """Everyone's ways, or one node's; of a large trace only those of one node in so many, which is returned."""
-    legs = ways.legs
+def draw_legs(paths: Trace, axes: Axes, colour: str, alpha: float, label: str = "", only: int | None = None) -> int:
+    """Draw the paths of all nodes, or of one; of a large trace only every k-th node. Returns k."""
+    legs = paths.legs
     moved = (legs.x != legs.to_x) | (legs.y != legs.to_y)
     every = -(-max(1, int(moved.sum())) // MOST_LEGS)
     shown = moved & (legs.node % every == 0 if only is None else legs.node == only)
@@ -126,8 +121,8 @@ def draw_legs(ways: Trace, axes: Axes, colour: str, alpha: float, label: str = "
 
 
 def _positions(run: Run, visit: int, now_s: float) -> FloatArray:
-    """Where everyone [n] was; where no track was logged, positions on the map that show the graph well."""
-    count, clients = int(run.scenario["clients"]["count"]), _ways(run, "client")
+    """Positions of all clients [n, 2]; if no track was logged, a layout that shows the graph well."""
+    count, clients = int(run.scenario["clients"]["count"]), _paths(run, "client")
     positions = np.full((count, 2), np.nan)
     if len(clients):
         positions[[int(name) for name in clients.names]] = np.hstack(positions_at(clients, np.array([now_s])))

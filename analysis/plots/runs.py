@@ -1,4 +1,4 @@
-"""A run at a glance."""
+"""Overview of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedmule.analysis.plots.style import picture
 
 
 def draw_run(run: Run) -> Figure:
-    """The map beside the accuracy over simulated time."""
+    """Draw the map beside the accuracy over simulated time."""
     width, height = run.scenario["terrain"]["size_m"]
     shape = min(3.0, max(0.5, width / height))
     figure = picture(5.2 * shape + 5.0, 5.2)

@@ -1,4 +1,4 @@
-"""What a study found: a result over one parameter or two, and algorithms beside each other."""
+"""Results of a study: over one parameter or two, and algorithms side by side."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 from fedmule.analysis.experiments import interval
 from fedmule.analysis.measures import PERSONAL, on_the_air
 from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
-from fedmule.analysis.plots.words import METRICS, is_number, label_of, named
+from fedmule.analysis.plots.words import axis_of, is_number, label_of, named, scale_of
 from fedmule.analysis.studies import Study
+from fedmule.simulator.runs.columns import PERCENT
 
 Where = dict[str, Any]
 
@@ -30,7 +31,7 @@ def draw_heat(
     axes: Axes | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Figure:
-    """A result over two parameters: mean over seeds in every cell, ± its 95 % interval; hatched without one."""
+    """Draw a result over two parameters: mean over seeds ± 95 % interval in every cell, hatched where there is none."""
     free = study.free(where)
     x = x or next((key for key in free if key != y), None)
     y = y or next((key for key in free if key != x), None)
@@ -50,7 +51,7 @@ def draw_heat(
     axes.set(xlabel=label_of(x), ylabel=label_of(y))
     axes.set_xticks(range(len(across)), [named(value) for value in across])
     axes.set_yticks(range(len(down)), [named(value) for value in down])
-    picture_of(axes).colorbar(drawn, ax=axes, label=_label(metric))
+    picture_of(axes).colorbar(drawn, ax=axes, label=axis_of(metric))
     return picture_of(axes)
 
 
@@ -62,7 +63,7 @@ def draw_effect(
     where: Where | None = None,
     axes: Axes | None = None,
 ) -> Figure:
-    """A result over one parameter: each run a dot, means over seeds with 95 % intervals; a line per value of `by`."""
+    """Draw a result over one parameter: a dot per run, means with 95 % intervals, a line per value of `by`."""
     free = study.free(where)
     x = x or next((key for key in free if key != by), None)
     if x is None:
@@ -74,13 +75,13 @@ def draw_effect(
     log = numeric and _is_log(values)
     positions = {value: float(value) if numeric else float(i) for i, value in enumerate(values)}
     groups = study.values(by, where) if by else [None]
-    beside = 0.008 * (max(positions.values()) - min(positions.values()))  # so that intervals do not hide each other
+    apart = 0.008 * (max(positions.values()) - min(positions.values()))  # so that intervals do not cover each other
     for i, group in enumerate(groups):
         own = rows if by is None else rows[rows[by] == group]
-        aside = 0.0 if log else beside * (i - (len(groups) - 1) / 2)
-        points = [(positions[v] + aside, *interval(list(cell))) for v, cell in own.groupby(x)["result"]]
+        shift = 0.0 if log else apart * (i - (len(groups) - 1) / 2)
+        points = [(positions[v] + shift, *interval(list(cell))) for v, cell in own.groupby(x)["result"]]
         colour, label = MANY[i % len(MANY)], None if by is None else named(group)
-        axes.scatter(own[x].map(positions) + aside, own["result"], s=9, color=colour, alpha=0.35, linewidths=0)
+        axes.scatter(own[x].map(positions) + shift, own["result"], s=9, color=colour, alpha=0.35, linewidths=0)
         at, means, widths = zip(*sorted(points), strict=True) if points else ((), (), ())
         errors = [0.0 if width is None else width for width in widths]
         line = "-" if numeric else ""
@@ -90,7 +91,7 @@ def draw_effect(
         axes.set_xlim(-0.5, len(values) - 0.5)
     elif log:
         axes.set_xscale("log")
-    axes.set(xlabel=label_of(x), ylabel=_label(metric))
+    axes.set(xlabel=label_of(x), ylabel=axis_of(metric))
     axes.grid(alpha=0.3)
     legend(axes, 4, title=label_of(by) if by else None, title_fontsize=8)
     return picture_of(axes)
@@ -103,15 +104,16 @@ def draw_comparison(
     reference: Any = "local",
     where: Where | None = None,
 ) -> Figure:
-    """Algorithms beside each other: the result of each with its 95 % interval, and the difference to a reference.
+    """Draw algorithms side by side: each result with its 95 % interval, and its difference from a reference.
 
-    Differences are paired: seed by seed, on the same data and movement. The reference is the first where it is missing.
+    Differences are paired seed by seed, on the same data and movement. If the reference was not run, the first
+    algorithm takes its place.
     """
     if by not in study.parameters:
         raise ValueError(f"{study.folder}: {by} was not varied, only {', '.join(study.parameters) or 'nothing'}")
     study.must_be_all(where, by)
     rows = study.chosen(where).assign(result=_results(study, metric))
-    table = rows.pivot_table(index="replication", columns=by, values="result")  # without those that have no result
+    table = rows.pivot_table(index="replication", columns=by, values="result")  # drops runs without a result
     names = [name for name in study.values(by, where) if name in table.columns]
     figure = picture(9.6, 1.3 + 0.36 * max(1, len(names)))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.15, 1.0])
@@ -124,16 +126,17 @@ def draw_comparison(
             _dot(right, (table[name] - table[base]).dropna(), i, GREEN)
     left.set_yticks(range(len(names)), [named(name) for name in names])
     left.set_ylim(len(names) - 0.5, -0.5)
-    left.set(xlabel=_label(metric))
+    left.set(xlabel=axis_of(metric))
     right.axvline(0.0, color=GREY, linewidth=0.8, linestyle="--")
-    right.set(xlabel=f"difference to {named(base)}, paired by seed" + (" (points)" if "(%)" in _label(metric) else ""))
+    unit = " (points)" if scale_of(metric) == PERCENT else ""
+    right.set(xlabel=f"difference from {named(base)}, paired by seed{unit}")
     for axes in (left, right):
         axes.grid(alpha=0.3, axis="x")
     return figure
 
 
 def draw_panels(study: Study, draw: Callable[[Where, Axes], Any], over: list[str], width_in: float = 4.6) -> Figure:
-    """The same drawing for every combination of values of the parameters `over`, a panel each."""
+    """Draw one panel for every combination of values of the parameters `over`."""
     combinations = study.done[over].drop_duplicates().to_dict("records")
     across = min(3, len(combinations))
     down = math.ceil(len(combinations) / across)
@@ -149,13 +152,13 @@ def draw_panels(study: Study, draw: Callable[[Where, Axes], Any], over: list[str
 
 
 def heat_limits(study: Study, metric: str) -> tuple[float, float]:
-    """Lowest and highest mean of a point, for heat maps side by side."""
+    """Lowest and highest mean of any point, so that heat maps side by side share a scale."""
     means = _results(study, metric).groupby([study.index[key] for key in study.parameters]).mean().to_numpy()
     return _least(means), _most(means)
 
 
 def _results(study: Study, metric: str) -> pd.Series[Any]:
-    """A result of every run, in the unit in which it is shown."""
+    """The result of every run, in the unit in which it is shown."""
     index = study.index
     if metric == "bytes" and "bytes_down" in index:
         column = on_the_air(index)
@@ -163,16 +166,14 @@ def _results(study: Study, metric: str) -> pd.Series[Any]:
         column = index[metric]
     else:
         numeric = [str(name) for name in index.select_dtypes("number") if name not in (*study.parameters, "seed")]
-        raise ValueError(f"metric = {metric!r}: must be a number of the study's index: bytes, {', '.join(numeric)}")
-    return column.astype(float) / METRICS.get(metric, (1.0, ""))[0]
-
-
-def _label(metric: str) -> str:
-    return METRICS[metric][1] if metric in METRICS else label_of(metric)
+        raise ValueError(
+            f"metric = {metric!r}: must be bytes or a numeric column of the study's index: {', '.join(numeric)}"
+        )
+    return column.astype(float) / scale_of(metric).size
 
 
 def _cell(axes: Axes, j: int, i: int, results: list[float], shade: float) -> None:
-    """Mean ± interval of the runs that have a result, and how many they are where others have none."""
+    """Write mean ± interval of the runs that have a result, and how many they are if some have none."""
     known = [value for value in results if not math.isnan(value)]
     if not known:
         axes.add_patch(_hatched(j, i))
@@ -209,7 +210,7 @@ def _digits(value: float) -> str:
 
 
 def _is_log(values: list[Any]) -> bool:
-    """Whether numbers are spread so that they are better looked at by their orders."""
+    """Whether numbers are spread so widely that a logarithmic axis shows them better."""
     return len(values) > 2 and min(values) > 0 and max(values) / min(values) >= 50
 
 

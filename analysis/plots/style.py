@@ -1,4 +1,4 @@
-"""What all plots share: colours, pictures that notebooks show, axes, legends, files for print."""
+"""Common parts of all figures: colours, axes, legends, display in notebooks, files for print."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# Colour-blind safe (Okabe and Ito).
+# Distinguishable with any colour vision (Okabe and Ito).
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8c8c8c"
 SKY, YELLOW, PINK, BLACK = "#56B4E9", "#E69F00", "#CC79A7", "#222222"
 MANY = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
-MAP = "cividis"  # for amounts; alike to all eyes
+MAP = "cividis"  # for amounts; looks nearly the same with any colour vision
 
 SCREEN_DPI, FILE_DPI = 90, 150
 
 
 class Picture(Figure):
-    """A matplotlib Figure that a notebook shows by itself, without pyplot and its list of open figures."""
+    """A matplotlib Figure that a notebook displays without pyplot and its list of open figures."""
 
     def _repr_png_(self) -> bytes:
         with io.BytesIO() as file:
@@ -30,37 +30,37 @@ class Picture(Figure):
 
 
 def picture(width_in: float = 6.4, height_in: float = 4.2) -> Picture:
-    """An empty one."""
+    """Create an empty figure."""
     return Picture(figsize=(width_in, height_in), layout="constrained")
 
 
 def axes_for(axes: Axes | None, width_in: float = 6.4, height_in: float = 4.2) -> Axes:
-    """The axes given, or those of a new picture."""
+    """The given axes, or those of a new figure."""
     return picture(width_in, height_in).subplots() if axes is None else axes
 
 
 def picture_of(axes: Axes) -> Figure:
-    """The whole picture that axes are a part of."""
+    """The figure that axes belong to."""
     figure = axes.figure.figure
     assert isinstance(figure, Figure)
     return figure
 
 
 def legend(axes: Axes, columns: int = 3, **more: Any) -> None:
-    """A legend above the axes, where it hides nothing; none where nothing is named."""
+    """Add a legend above the axes, where it covers nothing; none if nothing is labelled."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize=8, frameon=False, **more)
 
 
 def client_axis(axis: Any) -> None:
-    """Clients have whole numbers."""
+    """Put ticks at whole numbers only, for clients and counts."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a picture in the format of the suffix, whole or not at all; text in PDF and SVG files stays text."""
+    """Write a figure atomically in the format of the suffix; text in PDF and SVG files stays text."""
     kind = path.suffix.removeprefix(".")
     partial = path.with_name(f"{path.name}.partial")
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)  # the same run gives the same file

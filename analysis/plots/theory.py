@@ -1,4 +1,4 @@
-"""A picture of the theory of a run."""
+"""A run's walk compared with the theory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from fedmule.analysis.plots.words import plain
 if TYPE_CHECKING:
     from fedmule.analysis.theory import Theory
 
-LEAST = 1e-16  # distances below are rounding
+LEAST = 1e-16  # smaller distances are rounding errors
 
 
 def draw_theory(what: Run | Theory) -> Figure:
-    """Second modulus over snapshots, Φ against its limit, visits against π, ages; the last two alone without P(k)."""
+    """Draw the second modulus over snapshots, Φ against its limit, visits against π, and ages.
+
+    Without logged graphs, and so without P(k), only the last two are drawn.
+    """
     if isinstance(what, Run):
         from fedmule.analysis.theory import theory
 
@@ -83,5 +86,5 @@ def _ages(found: Theory, axes: Axes) -> None:
     axes.plot(found.ages["visit"], found.ages["mean"], color=BLUE, label="mean over clients")
     if found.covered_at is not None:
         axes.axvline(found.covered_at, color=GREY, linestyle="--", linewidth=0.8, label="everyone visited")
-    axes.set(xlabel="visit", ylabel="visits since a client's last", ylim=(0, None))
+    axes.set(xlabel="visit", ylabel="visits since a client's last visit", ylim=(0, None))
     legend(axes, 3)

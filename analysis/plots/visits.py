@@ -1,4 +1,4 @@
-"""Whom the vehicle came to, and how long ago."""
+"""Visits per client, and the time since each client's last visit."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from matplotlib.figure import Figure
 
 from fedmule.analysis.loading import Run
 from fedmule.analysis.plots.style import GREY, MANY, MAP, ORANGE, axes_for, client_axis, legend, picture_of
-from fedmule.analysis.plots.words import METRICS
+from fedmule.analysis.plots.words import axis_of, scale_of
 from fedmule.mobility.traces.trace import FloatArray, IntArray
 
 MOST_BARS = 200
-MOST_ROWS, COLUMNS = 1000, 400  # of the picture of ages
+MOST_ROWS, COLUMNS = 1000, 400  # of the image of ages
 
 
 def meetings(run: Run, of: str = "visits") -> tuple[IntArray, FloatArray, IntArray]:
-    """Of every visit, or every exchange that got through: which client, when (s), by which vehicle."""
+    """Client, time (s) and vehicle of every visit, or of every completed exchange."""
     if of == "visits":
         rows = run.contacts.dropna(subset=["client"])
         client = rows["client"]
@@ -32,7 +32,7 @@ def meetings(run: Run, of: str = "visits") -> tuple[IntArray, FloatArray, IntArr
 
 
 def draw_visits(run: Run, axes: Axes | None = None) -> Figure:
-    """Times the vehicle came to each client, stacked by vehicle, and exchanges that got through."""
+    """Draw the number of visits to each client, stacked by vehicle, and of its completed exchanges."""
     axes, n = axes_for(axes, 8.0, 3.6), int(run.scenario["clients"]["count"])
     client, _, vehicle = meetings(run)
     below = np.zeros(n)
@@ -44,7 +44,7 @@ def draw_visits(run: Run, axes: Axes | None = None) -> Figure:
         below = above
     exchanges = np.bincount(meetings(run, "exchanges")[0], minlength=n)
     if exchanges.any():
-        axes.scatter(np.arange(n), exchanges, s=12, color=ORANGE, linewidths=0, zorder=3, label="exchanges delivered")
+        axes.scatter(np.arange(n), exchanges, s=12, color=ORANGE, linewidths=0, zorder=3, label="exchanges completed")
     axes.set(xlabel="client", ylabel="count", xlim=(-0.5, n - 0.5), ylim=(0, None))
     axes.grid(alpha=0.3, axis="y")
     client_axis(axes.xaxis)
@@ -54,7 +54,7 @@ def draw_visits(run: Run, axes: Axes | None = None) -> Figure:
 
 
 def _bars(axes: Axes, below: FloatArray, above: FloatArray, **style: Any) -> None:
-    """A bar per client; one outline of all where there are too many to tell apart."""
+    """Draw a bar per client; a single outline where there are too many to distinguish."""
     if len(above) <= MOST_BARS:
         axes.bar(np.arange(len(above)), above - below, bottom=below, **style)
     else:
@@ -62,7 +62,7 @@ def _bars(axes: Axes, below: FloatArray, above: FloatArray, **style: Any) -> Non
 
 
 def ages(run: Run, times_s: FloatArray, of: str = "visits") -> FloatArray:
-    """Seconds since each client's [n] last visit (or exchange) at times [m]; nan while there was none."""
+    """Seconds since each client's last visit (or exchange) at the given times [m]: [n, m], nan before the first."""
     client, at, _ = meetings(run, of)
     found = np.full((int(run.scenario["clients"]["count"]), len(times_s)), np.nan)
     for i in np.unique(client):
@@ -73,7 +73,7 @@ def ages(run: Run, times_s: FloatArray, of: str = "visits") -> FloatArray:
 
 
 def draw_ages(run: Run, of: str = "visits", axes: Axes | None = None) -> Figure:
-    """How long ago each client's last visit (or exchange) was, over simulated time; grey while it had none."""
+    """Draw the time since each client's last visit (or exchange) over simulated time; grey before the first."""
     axes = axes_for(axes, 8.0, 4.2)
     end_s = float(run.contacts["sim_time_s"].max()) if len(run.contacts) else 0.0
     times = np.linspace(0.0, max(end_s, 1.0), COLUMNS)
@@ -87,10 +87,10 @@ def draw_ages(run: Run, of: str = "visits", axes: Axes | None = None) -> Figure:
         interpolation="nearest",
         cmap=MAP,
         vmin=0.0,
-        extent=(0.0, times[-1] / 3600, -0.5, len(table) - 0.5),
+        extent=(0.0, times[-1] / scale_of("sim_time_s").size, -0.5, len(table) - 0.5),
     )
     one = "visit" if of == "visits" else "exchange"
-    picture_of(axes).colorbar(drawn, ax=axes, label=f"since its last {one} (min)", pad=0.01)
-    axes.set(xlabel=METRICS["sim_time_s"][1], ylabel="client" if every == 1 else f"client (one in {every})")
+    picture_of(axes).colorbar(drawn, ax=axes, label=f"time since last {one} (min)", pad=0.01)
+    axes.set(xlabel=axis_of("sim_time_s"), ylabel="client" if every == 1 else f"client (one in {every})")
     client_axis(axes.yaxis)
     return picture_of(axes)

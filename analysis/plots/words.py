@@ -1,4 +1,4 @@
-"""Labels of parameters, their values and results in a picture."""
+"""Names of results, parameters and their values as figures show them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from fedmule.simulator.runs.columns import QUANTITIES
+from fedmule.simulator.runs.columns import QUANTITIES, Scale
 
-# Results of a run, by their names in contacts or in the index of a study: what to divide by, and the label.
-METRICS: dict[str, tuple[float, str]] = {name: (column.shown.size, column.axis) for name, column in QUANTITIES.items()}
 UNITS = {"_mps": "m/s", "_mbps": "Mb/s", "_m": "m", "_s": "s", "_db": "dB", "_dbm": "dBm", "_khz": "kHz", "_mhz": "MHz"}
-LONGEST = 32  # characters of a value
+LONGEST = 32  # characters of a value's name
+
+
+def axis_of(result: str) -> str:
+    """Axis label of a result: `simulated time (h)` for sim_time_s; of a measure of your own, its name."""
+    return QUANTITIES[result].axis if result in QUANTITIES else label_of(result)
+
+
+def scale_of(result: str) -> Scale:
+    """Unit in which figures show a result, and its size in the unit in which it is logged."""
+    return QUANTITIES[result].shown if result in QUANTITIES else Scale("")
 
 
 def label_of(parameter: str) -> str:
-    """The label of a key, such as `vehicle speed (m/s)` for vehicle.speed_mps."""
+    """Label of a scenario's key with its unit: `vehicle speed (m/s)` for vehicle.speed_mps."""
     for ending, unit in sorted(UNITS.items(), key=lambda item: -len(item[0])):
         if parameter.endswith(ending):
             parameter, tail = parameter.removesuffix(ending), f" ({unit})"
@@ -26,16 +34,16 @@ def label_of(parameter: str) -> str:
 
 
 def named(value: Any) -> str:
-    """A parameter's value, shortened."""
+    """Short text for a parameter's value."""
     text = f"{value:g}" if is_number(value) else str(value)
     return plain(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib draws as it is, without mathematics between dollars."""
+    """Text that matplotlib shows literally, without reading dollar signs as maths."""
     return text.replace("\\", "/").replace("$", r"\$")
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, and not a truth value."""
+    """Whether a value is a number; booleans are not."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)

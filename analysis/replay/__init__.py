@@ -1,4 +1,4 @@
-"""Pages to look at: a run replayed on its map, and a study as a table and heat maps. One file each, no network."""
+"""Interactive pages: a run replayed on its map, a study as a table and heat maps. One file each, no network."""
 
 from fedmule.analysis.replay.run_page import NoTrackError, run_page
 from fedmule.analysis.replay.study_page import study_page

@@ -1,4 +1,4 @@
-"""The ground as a page draws it: rings of corners, what each stops, and where its name fits."""
+"""The ground as the page draws it: rings of corners, what each shape stops, and where its name goes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Ring = list[list[float]]
 
 
 def ground_of(scenario: dict[str, Any]) -> dict[str, Any]:
-    """Surfaces, obstacles, jamming zones and roads of a resolved scenario, from the lowest to the topmost."""
+    """Surfaces, obstacles, jamming zones and roads of a resolved scenario, from bottom to top."""
     terrain = scenario["terrain"]
     shapes = [_shape(s, "slow" if s["speed_factor"] < 1 else "fast") for s in terrain.get("surfaces", ())]
     shapes += [_shape(o, _stops(o)) for o in terrain.get("obstacles", ())]
@@ -39,7 +39,7 @@ def _shape(given: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _middle(rings: Sequence[Any]) -> list[float]:
-    """Where the name goes: in the centre, or, where that is near an edge or outside, farthest from all edges."""
+    """Position of the name: the centroid, or, if that is outside or near an edge, the point farthest from all edges."""
     polygon = shapely.Polygon(rings[0], rings[1:])
     radius = shapely.maximum_inscribed_circle(polygon, tolerance=math.sqrt(polygon.area) / 50)
     centre = polygon.centroid
@@ -49,7 +49,7 @@ def _middle(rings: Sequence[Any]) -> list[float]:
 
 
 def _roads(scenario: dict[str, Any]) -> list[Ring]:
-    """Lines that the vehicle or the clients keep to; streets in a grid are not listed in a scenario."""
+    """Roads of the vehicle or the clients; a scenario does not list the streets of a grid."""
     mobility = scenario["clients"]["mobility"]
     tables = [scenario["vehicle"], mobility if isinstance(mobility, dict) else {}]
     return [_rounded(line) for table in tables for line in (table.get("roads") or {}).get("lines", ())]

@@ -1,4 +1,4 @@
-"""One HTML file out of a template, styles, scripts and content, which can do nothing but show itself."""
+"""One self-contained HTML file from a template, styles, scripts and content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: str, content: Any, arrays: str) -> str:
-    """A page from head.html and a template; the browser runs our script and no other, and lets it load nothing."""
+    """Build a page from head.html and a template; its policy allows only our script to run, and nothing to load."""
     style = "\n".join(_file(name) for name in styles)
     script = "\n".join(['"use strict";', *(_file(name) for name in scripts)])
     policy = (
@@ -29,7 +29,7 @@ def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: st
         "arrays": arrays,
         "theme": _file("theme.html"),
     }
-    # In one pass, so that a name in a scenario cannot stand for another part.
+    # In one pass, so that text from a scenario is never expanded as a part of the template.
     return re.sub(r"@@(\w+)@@", lambda found: parts[found[1]], _file("head.html") + _file(template))
 
 

@@ -19,13 +19,13 @@ SCRIPTS = (
     *("text.js", "colours.js", "theme.js", "arrays.js", "history.js", "view.js", "ground.js", "map.js", "chart.js"),
     *("card.js", "player.js", "gestures.js", "keys.js", "run.js"),
 )
-MOST_EVALUATED = 2_000_000  # clients × evaluations; beyond, only every second, third, … evaluation is shown
+MOST_EVALUATED = 2_000_000  # clients × evaluations; above that, only every second, third, … evaluation is shown
 ACCURACY_STEPS = 10_000
-UNKNOWN = 65535  # as accuracy
+UNKNOWN = 65535  # marks an unknown accuracy
 
 
 class NoTrackError(ValueError):
-    """The run did not log who was where."""
+    """The run has no track to replay."""
 
 
 def run_page(run: Run) -> str:
@@ -68,14 +68,14 @@ def _must_have_track(run: Run) -> None:
     elif (run.track["node"] == "vehicle").any():
         return
     elif not run.scenario["log"]["track"]:
-        why = "log.track = false: who was where was not logged"
+        why = "log.track = false: no positions were logged"
     else:
-        why = "nothing was logged before it ended"
+        why = "it ended before anything was logged"
     raise NoTrackError(f"{run.folder}: cannot be replayed: {why}")
 
 
 def _add_contacts(arrays: Arrays, contacts: pd.DataFrame, frame: Frame, vehicles: list[int]) -> None:
-    """Contacts in order of their ends; `ids` and `delivered` are those of all contacts, one after the other."""
+    """Add contacts in the order in which they ended; `ids` and `delivered` are concatenated over all contacts."""
     order = {vehicle: i for i, vehicle in enumerate(vehicles)}
     ends = contacts["sim_time_s"].to_numpy(dtype=float)
     active = [np.asarray(ids, dtype=np.uint32) for ids in contacts["active_ids"]]
@@ -97,7 +97,7 @@ def _add_contacts(arrays: Arrays, contacts: pd.DataFrame, frame: Frame, vehicles
 
 
 def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count: int) -> None:
-    """What was known of every client at each evaluation: [clients, evaluations], a client's numbers together."""
+    """Add the results of every client at each evaluation: [clients, evaluations], client by client."""
     when = clients.groupby("visit")["sim_time_s"].first()
     stride = max(1, -(-count * len(when) // MOST_EVALUATED))
     shown = np.unique(np.append(np.arange(0, len(when), stride), max(len(when) - 1, 0)))[: len(when)]
@@ -122,14 +122,14 @@ def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count:
 
 
 def _start(clients: pd.DataFrame) -> dict[str, float | None]:
-    """Mean accuracies before the first visit, where the curves begin."""
+    """Mean accuracies before the first visit, at which the curves start."""
     first = clients[clients["visit"] == 0]
     means = {"personal": first["test_acc"].mean(), "token": first["token_test_acc"].mean()}
     return {name: None if pd.isna(mean) else float(mean) for name, mean in means.items()}
 
 
 def _facts(run: Run, vehicles: int) -> list[str]:
-    """What kind of run it is, in a few words."""
+    """Short description of the run: algorithm, clients, vehicles, radio, seed."""
     scenario = run.scenario
     learning, clients = scenario["learning"], scenario["clients"]
     return [
@@ -142,7 +142,7 @@ def _facts(run: Run, vehicles: int) -> list[str]:
 
 
 def _ending(run: Run) -> str:
-    """Nothing for a run that came to its end."""
+    """Why the run is unfinished; empty if it finished."""
     if run.finished:
         return ""
     stopped_by = run.manifest.get("stopped_by")
@@ -158,5 +158,5 @@ def _kind(value: Any) -> str:
 
 
 def _table(value: Any) -> dict[str, Any]:
-    """A part of a scenario, which may be given by its kind alone."""
+    """A part of a scenario as a table; it may be given by its kind alone."""
     return value if isinstance(value, dict) else {"kind": value}

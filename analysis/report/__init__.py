@@ -19,14 +19,14 @@ FORMATS = ("png", "pdf", "svg")
 
 
 def content_of(folder: Path) -> Content:
-    """What the report of a folder says and shows."""
+    """Text, tables and figures of the report on a run's or a study's folder."""
     is_run, is_study = (folder / "manifest.json").is_file(), (folder / "index.parquet").is_file()
     if not (is_run or is_study):
         what = "is neither a run folder (it has no manifest.json) nor a study's (it has no index.parquet)"
         raise UserError(f"{folder}: {what if folder.exists() else 'no such folder'}")
     try:
         loaded = load_run(folder) if is_run else load_study(folder)
-    except (ValueError, FileNotFoundError) as error:  # a file that is cut off, or gone
+    except (ValueError, FileNotFoundError) as error:  # a file that is truncated or missing
         raise UserError(f"{folder}: is damaged and cannot be read: {error}") from error
     return run_content(loaded) if isinstance(loaded, Run) else study_content(loaded)
 
@@ -37,7 +37,7 @@ def write_report(
     formats: Sequence[str] = ("png", "pdf"),
     progress: Callable[[float], None] = lambda share: None,
 ) -> Path:
-    """Write figures, report.md and report.html into FOLDER/figures, or `out`; PNG always. Returns where."""
+    """Write figures (always as PNG too), report.md and report.html; return their folder, FOLDER/figures or `out`."""
     content = content_of(Path(folder))
     target = Path(folder) / "figures" if out is None else Path(out)
     try:

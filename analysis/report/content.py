@@ -1,4 +1,4 @@
-"""What a report is made of."""
+"""The parts of a report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedmule.analysis.experiments import Table
 
 @dataclass(frozen=True)
 class Item:
-    """A figure: the name of its file, its title, a sentence that explains it, and how it is drawn."""
+    """A figure: name of its file, title, a sentence that explains it, and the function that draws it."""
 
     name: str
     title: str
@@ -28,5 +28,5 @@ class Content:
     summary: Table
     legend: str = ""  # below the summary
     items: list[Item] = field(default_factory=list)
-    tables: dict[str, Table] = field(default_factory=dict)  # further ones, by their headings
+    tables: dict[str, Table] = field(default_factory=dict)  # further tables by heading
     missing: list[str] = field(default_factory=list)  # what the report does not show, and why

@@ -1,4 +1,4 @@
-"""A report as Markdown with files beside it, and as one HTML page that needs nothing else."""
+"""A report as Markdown with image files beside it, and as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ figcaption, .quiet { color: var(--quiet); }
 
 
 def as_md(content: Content, items: Sequence[tuple[Item, str]]) -> str:
-    """The report with pictures by the names of their files."""
+    """The report as Markdown, with images by file name."""
     parts = [f"# {_md(content.title)}", as_markdown(_md_table(content.summary)), _md(content.legend)]
     for item, file in items:
         parts += [f"## {_md(item.title)}", f"![{_md(item.title)}]({file})", _md(item.text)]
@@ -39,7 +39,7 @@ def as_md(content: Content, items: Sequence[tuple[Item, str]]) -> str:
 
 
 def as_html(content: Content, items: Sequence[tuple[Item, bytes]]) -> str:
-    """The report with its pictures (PNG) inside; all text escaped."""
+    """The report as HTML with its images (PNG) embedded; all text is escaped."""
     parts = [f"<h1>{escape(content.title)}</h1>", _html_table(content.summary)]
     if content.legend:
         parts.append(f'<p class="quiet">{escape(content.legend)}</p>')
@@ -76,6 +76,6 @@ def _md_table(table: Table) -> Table:
 
 
 def _md(text: str) -> str:
-    """Text that Markdown does not take for mark-up: one line, no tags, no links."""
+    """Text on one line that Markdown shows literally: no tags, no links."""
     line = " ".join(escape(text, quote=False).split())
     return line.replace("[", r"\[").replace("]", r"\]").replace("`", r"\`").replace("*", r"\*")

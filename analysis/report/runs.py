@@ -1,4 +1,4 @@
-"""The report of a run: which figures apply, and why others do not."""
+"""The report of a run: the figures that apply, and why others do not."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from fedmule.analysis.plots import (
 )
 from fedmule.analysis.plots.convergence import has_constraint
 from fedmule.analysis.report.content import Content, Item
+from fedmule.simulator.runs.columns import QUANTITIES
 from fedmule.simulator.runs.progress import WHY, clock, lasting, megabytes
 
-MOST_IN_THEORY = 400  # clients; beyond, minutes
+MOST_IN_THEORY = 400  # clients; more would take minutes
 
 
 def run_content(run: Run) -> Content:
-    """The figures that apply to a run, finished or not, and what is missing."""
+    """Figures that apply to a run, finished or not, and what is missing."""
     content = Content(f"Run {run.scenario['name']}", _facts(run), _ending(run))
     if not len(run.contacts):
-        content.missing.append("Accuracy, visits, ages and theory: nobody has been visited.")
+        content.missing.append("Accuracy, visits, ages and theory: no client has been visited.")
     _learning(run, content)
     if run.scenario["learning"]["server"] == "vehicle":
         _driving(run, content)
@@ -38,8 +39,8 @@ def run_content(run: Run) -> Content:
         )
     if run.contacts["personal_test_acc_mean"].notna().any():
         content.missing.append(
-            "Bands: this is one run with one seed. Bands come with seeds: fedmule study SCENARIO --seeds 5, and the "
-            "report of that study."
+            "Bands: this is one run with one seed. Run several seeds with fedmule study SCENARIO --seeds 5, and report "
+            "on that study."
         )
     return content
 
@@ -50,9 +51,9 @@ def _learning(run: Run, content: Content) -> None:
     content.items.append(
         Item(
             "accuracy",
-            "Accuracy, and what it cost",
-            "Test accuracy of the models that clients hold (personal) and of the one that is carried (token), mean "
-            "over clients, against simulated time, time on this computer, visits and bytes on the air.",
+            "Accuracy and its cost",
+            "Test accuracy of the models that clients hold (personal) and of the shared model (token), mean "
+            "over clients, against simulated time, host time, visits and bytes on the air.",
             lambda: draw_costs(run),
         )
     )
@@ -60,7 +61,7 @@ def _learning(run: Run, content: Content) -> None:
         content.items.append(
             Item(
                 "convergence",
-                "Does the algorithm come to rest?",
+                "Does the algorithm converge?",
                 "How far models are outside their tube around the token, the Lagrangian (and the Lyapunov function "
                 "where the losses' smoothness is known), how far the token moves at a visit, and the size of the "
                 "duals; all should settle.",
@@ -74,29 +75,29 @@ def _learning(run: Run, content: Content) -> None:
 
 def _driving(run: Run, content: Content) -> None:
     if run.track.empty:
-        content.missing.append("Ways on the map: no track was logged (log.track = false, or the run just began).")
+        content.missing.append("Paths on the map: no track was logged (log.track = false, or the run has just begun).")
     content.items.insert(
         0,
         Item(
             "map",
             "Where it happened",
-            "Terrain, the ways driven and walked, where contacts took place, and where clients were in the end. Grey "
-            "stops movement and weakens radio, blue stops movement, dotted ground can be crossed but weakens radio.",
+            "Terrain, the paths of vehicles and clients, where contacts took place, and where clients were at the end. "
+            "Grey areas stop movement and weaken radio, blue ones stop movement only, dotted ones weaken radio only.",
             lambda: draw_map(run),
         ),
     )
     if run.graph.empty:
         content.missing.append(
-            "Contact graph and theory of the walk: no graph was logged (log.graph_every = 0, or more than the visits "
-            "there were)."
+            "Contact graph and theory of the walk: no graph was logged (log.graph_every = 0, or larger than the number "
+            "of visits)."
         )
     else:
-        positions = "" if not run.track.empty else " No track was logged: positions are chosen so that links show."
+        layout = "" if not run.track.empty else " No track was logged: positions are chosen to show the links."
         content.items.append(
             Item(
                 "graph",
                 "Who could hear whom",
-                f"The contact graph at its last snapshot: the vehicle's next target is drawn along such links.{positions}",
+                f"The contact graph at its last snapshot: the vehicle's next target is drawn along such links.{layout}",
                 lambda: draw_graph(run),
             )
         )
@@ -105,14 +106,14 @@ def _driving(run: Run, content: Content) -> None:
             Item(
                 "visits",
                 "Visits per client",
-                "How often a vehicle came to each client, and in how many exchanges, at its own visits and at "
-                "neighbours', it took part with success.",
+                "How often a vehicle came to each client, and how many exchanges the client completed, at its own "
+                "visits and at its neighbours'.",
                 lambda: draw_visits(run),
             ),
             Item(
                 "ages",
-                "How old each client's last visit is",
-                "A row per client: dark just after a visit, bright when none has come for long, grey before the first.",
+                "Time since each client's last visit",
+                "A row per client: dark just after a visit, bright long after the last one, grey before the first.",
                 lambda: draw_ages(run),
             ),
         ]
@@ -128,8 +129,8 @@ def _theory(run: Run, content: Content) -> None:
         content.items.append(
             Item(
                 "theory",
-                "The walk, and the theory",
-                "How fast the walk forgets its start, snapshot by snapshot and over the whole run, visits against the "
+                "The walk and the theory",
+                "How fast the walk forgets its start, at each snapshot and over the entire run, visits against the "
                 "stationary distribution, and how stale clients become; docs/theory.md explains every quantity.",
                 lambda: draw_theory(run),
             )
@@ -137,36 +138,36 @@ def _theory(run: Run, content: Content) -> None:
 
 
 def _facts(run: Run) -> Table:
-    """A line per fact; from the tables, so that it holds for runs without a summary too."""
+    """A line per fact, from the tables, so that runs without a summary have them too."""
     scenario, contacts = run.scenario, run.contacts
     learning, count = scenario["learning"], int(scenario["clients"]["count"])
     sent = int(on_the_air(contacts).sum())
-    asked, through = int(contacts["active"].sum()), int(contacts["delivered"].sum())
+    asked, completed = int(contacts["active"].sum()), int(contacts["delivered"].sum())
     start = run.clients[run.clients["visit"] == 0]["test_acc"].mean()
     personal, vehicles = _last(contacts["personal_test_acc_mean"], start), contacts["vehicle"].nunique()
-    rows = [
+    label = {name: column.words for name, column in QUANTITIES.items()}
+    return [
         ["", "value"],
         ["algorithm, data, model", ", ".join(_kind(learning[key]) for key in ("algorithm", "dataset", "model"))],
         ["radio, movement", f"{_kind(scenario['radio'])}, {_kind(scenario['clients']['mobility'])}"],
         ["seed", str(scenario["seed"])],
         ["clients", f"{count}, {contacts['client'].nunique()} of them visited"],
         ["visits", f"{len(contacts)}" + (f" by {vehicles} vehicles" if vehicles > 1 else "")],
-        ["simulated time", clock(_last(contacts["sim_time_s"], 0.0))],
-        ["host time", f"{_last(contacts['host_time_s'], 0.0):.1f} s"],
-        ["personal accuracy", f"{_percent(personal)}, {_percent(start)} at the start"],
-        ["token accuracy", _percent(_last(contacts["token_test_acc"], float("nan")))],
-        ["on the air", f"{megabytes(sent)} in {lasting(contacts['airtime_s'].sum())}"],
-        ["exchanges", f"{through} of {asked} got through"],
-        ["gradient steps", str(int(contacts["gradient_steps"].sum()))],
+        [label["sim_time_s"], clock(_last(contacts["sim_time_s"], 0.0))],
+        [label["host_time_s"], f"{_last(contacts['host_time_s'], 0.0):.1f} s"],
+        [label["personal_test_acc_mean"], f"{_percent(personal)}, {_percent(start)} at the start"],
+        [label["token_test_acc"], _percent(_last(contacts["token_test_acc"], float("nan")))],
+        [label["bytes"], f"{megabytes(sent)} in {lasting(contacts['airtime_s'].sum())}"],
+        [label["delivered_share"], f"{completed} of {asked}"],
+        [label["gradient_steps"], str(int(contacts["gradient_steps"].sum()))],
     ]
-    return rows
 
 
 def _ending(run: Run) -> str:
     why = run.summary.get("stopped_by") or run.manifest.get("stopped_by")
     if run.finished or why:
         return f"It ended because {WHY.get(str(why), str(why))}."
-    return "It has not ended: it is under way, or was killed. Everything here is as far as it was logged."
+    return "It has not ended: it is under way, or was killed. The report covers what was logged so far."
 
 
 def _kind(part: Any) -> str:

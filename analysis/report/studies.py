@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from fedmule.analysis.measures import PERSONAL
 from fedmule.analysis.plots import draw_comparison, draw_costs, draw_curves, draw_effect, draw_heat
-from fedmule.analysis.plots.curves import COSTS, SCALES
+from fedmule.analysis.plots.curves import COSTS
 from fedmule.analysis.plots.studies import draw_panels, heat_limits
 from fedmule.analysis.plots.style import picture
-from fedmule.analysis.plots.words import METRICS
+from fedmule.analysis.plots.words import axis_of
 from fedmule.analysis.report.content import Content, Item
 from fedmule.analysis.studies import Study, points_table
 
@@ -78,7 +78,7 @@ def _heat_maps(study: Study, free: Sequence[str], content: Content) -> None:
         content.missing.append(f"{left}; draw those you want with draw_heat(study, where=…).")
         return
     for metric in RESULTS:
-        name = METRICS[metric][1]
+        name = axis_of(metric)
         each = f", a panel for each {' and '.join(others)}" if others else ""
         text = f"Mean over seeds ± 95 % interval{each}; hatched where no run is done."
         draw = partial(_heat_map, study, x, y, others, metric)
@@ -106,7 +106,7 @@ def _curves(study: Study, free: Sequence[str], content: Content) -> None:
     for against in COSTS:
         text = f"Mean personal accuracy with its 95 % band over seeds, a panel for each {' and '.join(others)}."
         draw = partial(_curve, study, by, others, against)
-        content.items.append(Item(f"accuracy-{against}", f"Accuracy against {SCALES[against][1]}", text, draw))
+        content.items.append(Item(f"accuracy-{against}", f"Accuracy against {axis_of(against)}", text, draw))
 
 
 def _curve(study: Study, by: str, others: list[str], against: str) -> Figure:

@@ -1,4 +1,4 @@
-"""Graphs whose walks are known in closed form, and P on them."""
+"""Graphs whose walks are known in closed form, and their transition matrices."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def matrix(graph: nx.Graph, rule: Any = "degree", jump: float = 0.0) -> Any:
 
 
 def two_groups() -> nx.Graph:
-    """A triangle and a ring of five, apart."""
+    """A triangle and a ring of five, not connected."""
     return nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(5))
 
 
 def with_one_alone() -> nx.Graph:
-    """A triangle, and a client with nobody near."""
+    """A triangle and an isolated client."""
     return nx.disjoint_union(nx.cycle_graph(3), nx.empty_graph(1))

@@ -1,4 +1,4 @@
-"""docs/analysis.md: its code runs, its pictures are there, and no plot is left out."""
+"""docs/analysis.md: its code runs, its images exist, and it covers every plot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def make_study(folder: Path, run: Path) -> None:
-    """A study of speed and range that has the same run everywhere."""
+    """Make a study of speed and range whose points all hold the same run."""
     summary, rows = load_run(run).summary, []
     results = {key: value for key, value in summary.items() if key not in ("name", "seed")}
     for speed in (2, 18):
@@ -48,10 +48,10 @@ def test_the_code_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert isinstance(eval(line, names), Figure), line
 
 
-def test_every_plot_has_its_picture() -> None:
+def test_every_plot_has_its_image() -> None:
     used = set(re.findall(r"\b(draw_\w+)\(", "\n".join(BLOCKS)))
     assert used == set(fedmule.analysis.plots.__all__)
-    pictures = re.findall(r"!\[[^]]+\]\((.+?)\)", PAGE)
-    assert len(pictures) == 13
-    for picture in pictures:
-        assert 5_000 < (DOCS / picture).stat().st_size < 150_000, picture
+    images = re.findall(r"!\[[^]]+\]\((.+?)\)", PAGE)
+    assert len(images) == 13
+    for image in images:
+        assert 5_000 < (DOCS / image).stat().st_size < 150_000, image

@@ -1,3 +1,5 @@
+"""Runs loaded as tables: their columns are those that the docs list."""
+
 from __future__ import annotations
 
 import re
@@ -72,12 +74,12 @@ def test_graph_at_a_visit(run: Run) -> None:
     assert run.graph_at(1).number_of_edges() == 0
 
 
-def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="not a run folder"):
         load_run(tmp_path)
 
 
-def test_a_picture(run: Run, tmp_path: Path) -> None:
+def test_the_overview_of_a_run(run: Run, tmp_path: Path) -> None:
     figure = draw_run(run)
     figure.savefig(tmp_path / "run.png")
     assert (tmp_path / "run.png").stat().st_size > 10_000

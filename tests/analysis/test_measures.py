@@ -1,4 +1,4 @@
-"""Measures of runs and comparisons, from small tables whose answers are plain to see."""
+"""Measures of runs and comparisons, on small tables with obvious answers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def contender(root: Path, name: str, accuracies: list[float], algorithm: str = "
     return Contender(name, {i: run(root / f"{name}{i}", a, algorithm) for i, a in enumerate(accuracies)})
 
 
-def test_better_is_said_only_where_it_is_more_than_chance(tmp_path: Path) -> None:
+def test_better_is_claimed_only_beyond_chance(tmp_path: Path) -> None:
     noise = [0.00, 0.02, -0.01, 0.01, -0.02]
     good = contender(tmp_path, "good", [0.9 + n for n in noise])
     close = contender(tmp_path, "close", [0.895 + 0.5 * n for n in noise])
@@ -123,7 +123,7 @@ def test_holms_correction_withholds_what_a_single_test_would_claim(tmp_path: Pat
     assert not any(better_than(contenders).values())
 
 
-def test_the_table_says_what_it_cost_to_get_there(tmp_path: Path) -> None:
+def test_the_table_has_the_cost_of_reaching_the_target(tmp_path: Path) -> None:
     contenders = [
         contender(tmp_path, "local", [0.8, 0.8], "local"),
         contender(tmp_path, "fedavg", [0.6, 0.9]),

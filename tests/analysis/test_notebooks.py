@@ -1,4 +1,4 @@
-"""The notebooks run from any folder, show figures, and lie in the repository without outputs."""
+"""Notebooks run from any folder, show figures, and are stored without outputs."""
 
 from __future__ import annotations
 

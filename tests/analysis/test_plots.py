@@ -1,4 +1,4 @@
-"""What the pictures show is what the tables say."""
+"""Figures show what the tables hold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fedmule.analysis.plots import (
 )
 from fedmule.analysis.plots.style import save
 from fedmule.analysis.plots.visits import ages
-from fedmule.analysis.plots.words import label_of, named
+from fedmule.analysis.plots.words import axis_of, label_of, named, scale_of
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
 
@@ -48,7 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 
 
 def study_of(runs: list[Run], folder: Path, **parameters: list[Any]) -> Study:
-    """A study of 2 × 2 × 3 seeds whose results are known: accuracy = x/10 + y/100 + seed/1000, a run each."""
+    """A study of 2 × 2 points × 3 seeds with known results: accuracy = x/10 + y/100 + seed/1000."""
     rows = []
     for x in parameters["x"]:
         for y in parameters["y"]:
@@ -106,23 +106,23 @@ def test_accuracy_of_seeds_is_their_mean_with_a_band(runs: list[Run]) -> None:
     assert band.y1 >= min(100.0, np.mean(last) + width) - 1e-6
 
 
-def test_pictures_go_where_they_are_told(runs: list[Run]) -> None:
+def test_figures_are_drawn_on_the_given_axes(runs: list[Run]) -> None:
     figure = Figure()
     axes = figure.subplots()
     assert draw_accuracy(runs[0], axes=axes) is figure
     assert draw_map(runs[0]) is not figure
-    assert draw_map(runs[0])._repr_png_().startswith(b"\x89PNG")  # a notebook shows it
+    assert draw_map(runs[0])._repr_png_().startswith(b"\x89PNG")  # a notebook displays it
 
 
-def test_the_map_shows_ways_contacts_and_clients(runs: list[Run]) -> None:
+def test_the_map_shows_paths_contacts_and_clients(runs: list[Run]) -> None:
     axes = draw_map(runs[0]).axes[0]
-    assert names(axes) == ["ways of clients", "way driven", "contacts", "clients at the end"]
+    assert names(axes) == ["paths of clients", "path of the vehicle", "contacts", "clients at the end"]
     assert axes.get_xlim() == (0, 300)
     contacts = axes.collections[names(axes).index("contacts")].get_offsets()
     assert np.asarray(contacts) == pytest.approx(runs[0].contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy())
 
 
-def test_the_map_of_two_vehicles_has_two_ways(runs: list[Run]) -> None:
+def test_the_map_of_two_vehicles_has_two_paths(runs: list[Run]) -> None:
     track = runs[0].track
     second = track[track["node"] == "vehicle"].assign(id=1, x_m=lambda rows: rows["x_m"] + 5)
     run = replace(runs[0], track=pd.concat([track, second]))
@@ -132,7 +132,7 @@ def test_the_map_of_two_vehicles_has_two_ways(runs: list[Run]) -> None:
 def test_a_map_without_a_track_has_contacts_only(runs: list[Run]) -> None:
     run = replace(runs[0], track=runs[0].track.iloc[:0])
     assert names(draw_map(run).axes[0]) == ["contacts"]
-    assert "vehicle" not in names(draw_graph(run).axes[0])  # positions are made up
+    assert "vehicle" not in names(draw_graph(run).axes[0])  # positions are a layout, not logged
 
 
 def test_the_graph_at_a_visit_is_the_logged_one(runs: list[Run]) -> None:
@@ -164,7 +164,7 @@ def test_visits_and_exchanges_are_counted(runs: list[Run]) -> None:
 def test_visits_are_stacked_by_vehicle(runs: list[Run]) -> None:
     contacts = runs[0].contacts.assign(vehicle=lambda rows: rows["visit"] % 2)
     axes = draw_visits(replace(runs[0], contacts=contacts)).axes[0]
-    assert set(names(axes)) == {"exchanges delivered", "visits of vehicle 0", "visits of vehicle 1"}
+    assert set(names(axes)) == {"exchanges completed", "visits of vehicle 0", "visits of vehicle 1"}
     tops = [bar.get_y() + bar.get_height() for bar in axes.patches[8:]]
     counts = contacts["client"].value_counts()
     assert tops == [counts.get(i, 0) for i in range(8)]
@@ -212,7 +212,7 @@ def test_a_heat_map_has_means_and_intervals(study: Study) -> None:
     assert np.asarray(axes.images[0].get_array()) == pytest.approx(np.array([[0.1, 10.1], [1.1, 11.1]]))
 
 
-def test_a_heat_map_says_where_runs_failed(study: Study) -> None:
+def test_a_heat_map_marks_failed_runs(study: Study) -> None:
     index = study.index.copy()
     gone = (index["vehicle.speed_mps"] == 5) & (index["radio.kind"] == "disc")
     index.loc[gone, "status"] = "failed"
@@ -222,14 +222,14 @@ def test_a_heat_map_says_where_runs_failed(study: Study) -> None:
     assert texts(axes)[-1].endswith("(2 of 3)")
 
 
-def test_parameters_that_vary_too_must_be_chosen(study: Study) -> None:
+def test_other_varied_parameters_must_be_fixed(study: Study) -> None:
     with pytest.raises(ValueError, match=r"radio.kind vary too: choose values, such as where=\{'radio.kind': 'disc'\}"):
         draw_effect(study, "vehicle.speed_mps")
     with pytest.raises(ValueError, match=r"radio\.kind vary too"):
         draw_curves(study, by="vehicle.speed_mps")
     with pytest.raises(ValueError, match=r"clients\.count: was not varied, only vehicle"):
         draw_heat(study, x="clients.count")
-    with pytest.raises(ValueError, match="must be a number of the study's index: bytes, "):
+    with pytest.raises(ValueError, match="must be bytes or a numeric column of the study's index: "):
         draw_heat(study, metric="stopped_by")
 
 
@@ -258,7 +258,9 @@ def test_a_comparison_pairs_seeds(runs: list[Run], tmp_path: Path) -> None:
     left, right = draw_comparison(study).axes
     assert [label.get_text() for label in left.get_yticklabels()] == ["local", "ditto"]
     (difference,) = right.containers
-    assert difference.lines[0].get_xdata() == pytest.approx([1.0])  # exactly a point in every seed: no interval
+    assert difference.lines[0].get_xdata() == pytest.approx(
+        [1.0]
+    )  # exactly one point in every seed: an interval of width 0
     (bar,) = difference.lines[2][0].get_segments()
     assert bar[:, 0] == pytest.approx([1.0, 1.0])
     with pytest.raises(ValueError, match=r"was not varied, only vehicle\.speed_mps"):
@@ -271,7 +273,15 @@ def test_measures_become_columns(study: Study) -> None:
     assert texts(draw_heat(more, metric="visits made").axes[0])[0] == "20\n± 0"
 
 
-def test_words() -> None:
+def test_labels_and_units_come_from_the_table_of_columns() -> None:
+    assert axis_of("sim_time_s") == "simulated time (h)"
+    assert axis_of("missed") == "clients not reached"
+    assert axis_of("minutes to 50 %") == "minutes to 50 %"
+    assert scale_of("bytes").size == 1e6
+    assert scale_of("minutes to 50 %").size == 1
+
+
+def test_labels_of_parameters_and_values() -> None:
     assert label_of("vehicle.speed_mps") == "vehicle speed (m/s)"
     assert label_of("radio.rate_mbps") == "radio rate (Mb/s)"
     assert label_of("clients.count") == "clients count"
@@ -280,7 +290,7 @@ def test_words() -> None:
     assert len(named("x" * 100)) == 32
 
 
-def test_text_of_a_scenario_is_never_mathematics(runs: list[Run]) -> None:
+def test_text_of_a_scenario_is_never_read_as_maths(runs: list[Run]) -> None:
     run = replace(runs[0], scenario={**runs[0].scenario, "name": r"$\frac$ <b>"})
     draw_theory(run).savefig(Path("/dev/null"), format="png")
     draw_curves({r"$\frac$": [run]}).savefig(Path("/dev/null"), format="png")

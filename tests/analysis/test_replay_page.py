@@ -1,4 +1,4 @@
-"""The replay page in a real browser: what it shows is what the run logged."""
+"""The replay page in a real browser shows what the run logged."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def seek(tab: Tab, time_s: float) -> None:
 
 
 def positions(tab: Tab) -> np.ndarray[Any, Any]:
-    """Where the page has everybody [nodes, 2], vehicles first; nan where one is not there."""
+    """Positions of all nodes on the page [nodes, 2], vehicles first; nan if absent."""
     x, y = tab.js("[Array.from(replay.history.x, String), Array.from(replay.history.y, String)]")
     xy = np.array([x, y], dtype=float).T
     xy[np.isnan(xy[:, 0])] = np.nan
@@ -71,7 +71,7 @@ def positions(tab: Tab) -> np.ndarray[Any, Any]:
 
 
 def position_of(track: pd.DataFrame, node: str, number: int, time_s: float) -> tuple[float, float]:
-    """Where a node was, straight from the meaning of the track's columns."""
+    """Position of a node, computed independently from the track's columns."""
     rows = track[(track["node"] == node) & (track["id"] == number)]
     passed = rows[rows["sim_time_s"] <= time_s]
     here = (passed if len(passed) else rows.head(1)).iloc[-1]
@@ -144,8 +144,8 @@ def test_keys_move_time_and_map(run: Run, file: Path, open_tab: OpenTab) -> None
 
 def test_links_are_those_of_the_contact(run: Run, file: Path, open_tab: OpenTab) -> None:
     tab = open_tab(file)
-    assert (run.contacts["delivered"] < run.contacts["active"]).any()  # else nothing is told apart
-    exchanging = run.contacts[run.contacts["contact_s"] > 0]  # towards the end nothing is sent any more
+    assert (run.contacts["delivered"] < run.contacts["active"]).any()  # else lost links are not tested
+    exchanging = run.contacts[run.contacts["contact_s"] > 0]  # towards the end nothing is sent
     assert len(exchanging) > 20
     for row in exchanging.itertuples():
         found = tab.js(f"replay.history.contactsNear({row.sim_time_s - row.contact_s / 2}, 0)"
@@ -162,7 +162,7 @@ def test_links_are_those_of_the_contact(run: Run, file: Path, open_tab: OpenTab)
     assert "lost" in tab.js(COLOURS_DRAWN)
 
 
-# Which of the two colours of links the live layer has at all.
+# The colours of links that occur on the live layer.
 COLOURS_DRAWN = """(() => {
   const canvas = document.getElementById("live");
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -185,9 +185,8 @@ def test_a_client_under_the_pointer_shows_its_numbers(run: Run, file: Path, open
     box = tab.page.locator("#live").bounding_box()
     tab.page.mouse.move(box["x"] + x, box["y"] + y)
     tab.settle()
-    nearest = int(
-        np.nanargmin(np.hypot(*(positions(tab)[1:] - positions(tab)[6]).T))
-    )  # somebody may stand at the same position
+    # another client may stand at the same position
+    nearest = int(np.nanargmin(np.hypot(*(positions(tab)[1:] - positions(tab)[6]).T)))
     assert tab.page.inner_text("#client-title") == f"Client {nearest}"
     row = run.clients[(run.clients["sim_time_s"] == evaluated[3]) & (run.clients["client"] == nearest)].iloc[0]
     assert tab.page.inner_text("#client-accuracy") == f"{100 * row['test_acc']:.1f} %"
@@ -205,7 +204,7 @@ def test_a_client_under_the_pointer_shows_its_numbers(run: Run, file: Path, open
     assert tab.page.inner_text("#client-title") == f"Client {nearest}"
 
 
-def test_curves_follow_and_lead(run: Run, file: Path, open_tab: OpenTab) -> None:
+def test_curves_show_and_set_the_time(run: Run, file: Path, open_tab: OpenTab) -> None:
     tab = open_tab(file)
     box = tab.page.locator("#accuracy-chart").bounding_box()
     left, wide = tab.js("[replay.charts[0].left, replay.charts[0].wide]")
@@ -230,9 +229,8 @@ def test_mouse_and_fingers_zoom_and_pan(file: Path, open_tab: OpenTab) -> None:
     tab.page.mouse.move(x, y)
     tab.page.mouse.wheel(0, -100)
     tab.wait("replay.view.zoom > 1.2")
-    assert tab.js("replay.view.toMap(200, 150)") == pytest.approx(
-        under, abs=0.1
-    )  # what is under the pointer stays there
+    after = tab.js("replay.view.toMap(200, 150)")
+    assert after == pytest.approx(under, abs=0.1)  # the position under the pointer stays there
     tab.page.mouse.down()
     tab.page.mouse.move(x + 50, y + 20, steps=4)
     tab.page.mouse.up()
@@ -261,7 +259,7 @@ def test_text_from_scenarios_stays_text(file: Path, open_tab: OpenTab) -> None:
     assert tab.is_clean()
 
 
-def test_the_page_may_load_nothing(file: Path, open_tab: OpenTab) -> None:
+def test_the_page_can_load_nothing(file: Path, open_tab: OpenTab) -> None:
     tab = open_tab(file)
     blocked = tab.js("fetch('http://127.0.0.1:1/').then(() => 'loaded', (error) => error.name)")
     assert blocked == "TypeError"
@@ -272,12 +270,12 @@ def test_the_page_may_load_nothing(file: Path, open_tab: OpenTab) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_has_room(file: Path, open_tab: OpenTab, scheme: str) -> None:
+def test_the_page_fits_a_phone(file: Path, open_tab: OpenTab, scheme: str) -> None:
     tab = open_tab(file, 360, 640, is_mobile=True, has_touch=True, color_scheme=scheme)
     assert tab.js("document.scrollingElement.scrollWidth") <= 360
     play, canvas = tab.page.locator("#play").bounding_box(), tab.page.locator("#live").bounding_box()
     assert canvas["y"] + canvas["height"] < play["y"]
-    assert play["y"] + play["height"] <= 640  # play is in sight at once
+    assert play["y"] + play["height"] <= 640  # play is visible without scrolling
     assert canvas["height"] >= 200
     paper = tab.js("getComputedStyle(document.body).backgroundColor")
     tab.page.tap("#theme")
@@ -296,7 +294,7 @@ def test_everything_has_a_name(file: Path, open_tab: OpenTab) -> None:
     assert tab.js("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_comings_and_goings_jumps_and_several_vehicles(run: Run, tmp_path: Path, open_tab: OpenTab) -> None:
+def test_arrivals_departures_jumps_and_several_vehicles(run: Run, tmp_path: Path, open_tab: OpenTab) -> None:
     end_s = run.track["sim_time_s"].max()
     track = run.track[~((run.track["node"] == "client") & (run.track["id"] == 2))]
     own = pd.DataFrame(  # jumps at 10 s, leaves at 20 s, is back at 30 s

@@ -1,4 +1,4 @@
-"""Waypoints on their way into a page: thinned within bounds, packed without loss."""
+"""Waypoints of a page: thinned within a tolerance, packed without loss."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import zlib
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from fedmule.analysis.replay.tracks import NOWHERE, Tracks, add_tracks, frame_of
 
 
 def walks(seed: int, nodes: int, steps: int) -> Tracks:
-    """Walks that now and then jump, vanish or stand."""
+    """Random walks that now and then jump, disappear or stand still."""
     draw = np.random.default_rng(seed)
     parts = []
     for node in range(nodes):
@@ -28,7 +29,7 @@ def walks(seed: int, nodes: int, steps: int) -> Tracks:
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.01, 0.3, 3.0]))
-def test_thinned_ways_stay_within_the_tolerance(seed: int, tolerance: float) -> None:
+def test_thinned_paths_stay_within_the_tolerance(seed: int, tolerance: float) -> None:
     before = walks(seed, 3, 60)
     after = thinned(before, tolerance)
     kept = {(n, t, x) for n, t, x in zip(after.node, after.t, np.nan_to_num(after.x, nan=1e9), strict=True)}
@@ -37,7 +38,7 @@ def test_thinned_ways_stay_within_the_tolerance(seed: int, tolerance: float) -> 
         t, x, y = before.t[old], before.x[old], before.y[old]
         assert (after.t[new][[0, -1]] == t[[0, -1]]).all()
         for i in range(len(t)):
-            sharp = np.isnan(x[i]) or (t == t[i]).sum() > 1  # gone, or a jump
+            sharp = np.isnan(x[i]) or (t == t[i]).sum() > 1  # absent, or a jump
             if sharp:
                 assert (node, t[i], np.nan_to_num(x[i], nan=1e9)) in kept
                 continue
@@ -46,7 +47,7 @@ def test_thinned_ways_stay_within_the_tolerance(seed: int, tolerance: float) -> 
             assert np.hypot(positions[0] - x[i], positions[1] - y[i]) <= tolerance + 1e-9
 
 
-def test_straight_ways_need_no_waypoints_between() -> None:
+def test_straight_paths_need_no_waypoints_between() -> None:
     t = np.arange(100.0)
     after = thinned(Tracks(np.zeros(100, dtype=np.int64), t, 2 * t, -t), 0.01)
     assert len(after.t) <= 100 / 2**4 + 4
@@ -55,7 +56,7 @@ def test_straight_ways_need_no_waypoints_between() -> None:
 
 
 def unpacked(arrays: Arrays) -> dict[str, np.ndarray]:
-    """The arrays of a page, read independently of its script."""
+    """Arrays of a page, unpacked independently of its script."""
     data, found, start = zlib.decompress(base64.b64decode(arrays.text())), {}, 0
     for entry in arrays.layout:
         kind = np.dtype(entry["type"])
@@ -84,7 +85,7 @@ def test_arrays_come_back_as_they_were() -> None:
         np.testing.assert_array_equal(values, given[name])
 
 
-def test_too_many_waypoints_are_thinned_to_size(monkeypatch: object) -> None:
+def test_too_many_waypoints_are_thinned_to_size(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(1)
     steps, clients = 400, 5
     track = pd.DataFrame(
@@ -98,11 +99,11 @@ def test_too_many_waypoints_are_thinned_to_size(monkeypatch: object) -> None:
     ).sample(frac=1, random_state=0)
     frame = frame_of(track, (200.0, 200.0), 7.0 * steps)
     tracks = tracks_of(track, [3], clients)
-    whole, small = Arrays(), Arrays()
-    assert add_tracks(whole, tracks, frame, clients + 1) < 0.01
-    monkeypatch.setattr(module, "MOST_BYTES", 4000)  # type: ignore[attr-defined]
+    full, small = Arrays(), Arrays()
+    assert add_tracks(full, tracks, frame, clients + 1) < 0.01
+    monkeypatch.setattr(module, "MOST_BYTES", 4000)
     exact_to_m = add_tracks(small, tracks, frame, clients + 1)
-    assert len(base64.b64decode(small.text())) < 5000 < len(base64.b64decode(whole.text()))
+    assert len(base64.b64decode(small.text())) < 5000 < len(base64.b64decode(full.text()))
     found = unpacked(small)
     first = 0
     for node, count in enumerate(found["track_count"]):

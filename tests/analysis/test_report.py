@@ -1,4 +1,4 @@
-"""`fedmule report`: what it draws, what it says is missing, for runs and studies of every sort."""
+"""`fedmule report`: its figures, and what it lists as missing, for all sorts of runs and studies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_run_gets_all_figures_and_two_pages(small: Small, tmp_path: Path, caps
     assert "a&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script" not in text
     assert page.count("data:image/png;base64,") == len(ALL)
-    assert not re.search(r'(src|href)="(?!data:)', page)  # needs nothing else
+    assert not re.search(r'(src|href)="(?!data:)', page)  # self-contained
     assert "prefers-color-scheme: dark" in page
     assert re.findall(r"\]\(([^)]+)\)", text) == [f"{name}.png" for name in ALL]
     assert "Bands: this is one run with one seed" in text
@@ -52,15 +52,15 @@ def test_a_run_gets_all_figures_and_two_pages(small: Small, tmp_path: Path, caps
 
 
 def test_a_run_that_was_killed(small: Small, tmp_path: Path) -> None:
-    """A run as it lies there while it goes on: streams, no summary."""
-    run_scenario(small(), str(tmp_path / "whole"))
+    """The folder of a run under way: streams, no summary."""
+    run_scenario(small(), str(tmp_path / "complete"))
     cut = tmp_path / "cut"
     cut.mkdir()
-    shutil.copy(tmp_path / "whole" / "scenario.toml", cut)
-    manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
+    shutil.copy(tmp_path / "complete" / "scenario.toml", cut)
+    manifest = json.loads((tmp_path / "complete" / "manifest.json").read_text())
     (cut / "manifest.json").write_text(json.dumps({**manifest, "finished": False, "stopped_by": None}))
     for name in ("contacts", "clients", "track", "graph"):
-        table = read_table(tmp_path / "whole", name)
+        table = read_table(tmp_path / "complete", name)
         writer = TableWriter(cut, name)
         writer.append({column: table[column].to_pylist() for column in table.column_names})
         writer.flush()
@@ -77,7 +77,7 @@ def test_a_run_that_just_began(small: Small, tmp_path: Path) -> None:
     for file in (tmp_path / "run").glob("*.parquet"):
         file.unlink()
     assert drawn(tmp_path / "run") == ["map"]
-    assert "nobody has been visited" in missing(tmp_path / "run")
+    assert "no client has been visited" in missing(tmp_path / "run")
     write_report(tmp_path / "run", formats=())
 
 
@@ -101,7 +101,7 @@ def test_an_ideal_server_has_no_map(small: Small, tmp_path: Path) -> None:
     write_report(tmp_path / "run", formats=())
 
 
-def test_what_was_not_logged_is_said(small: Small, tmp_path: Path) -> None:
+def test_what_was_not_logged_is_listed(small: Small, tmp_path: Path) -> None:
     run_scenario(small(log={"track": False, "graph_every": 0}), str(tmp_path / "run"))
     assert drawn(tmp_path / "run") == ["map", "accuracy", "convergence", "visits", "ages"]
     assert "no track was logged" in missing(tmp_path / "run")
@@ -131,7 +131,7 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def part(studies: Path, to: Path, keep: Callable[[pd.DataFrame], pd.Series]) -> Path:
-    """A study with some rows of the index only."""
+    """A copy of a study with only some rows of its index."""
     shutil.copytree(studies / "three", to)
     index = pd.read_parquet(to / "index.parquet")
     index[keep(index)].to_parquet(to / "index.parquet")
@@ -185,7 +185,7 @@ def test_points_that_failed_are_listed(studies: Path, tmp_path: Path) -> None:
     assert "&lt;b&gt;out of memory&lt;/b&gt;" in page
     index["status"] = "failed"
     keys = ["run", "scenario", "seed", "replication", *load_study(folder).parameters, "status", "error"]
-    index[keys].to_parquet(folder / "index.parquet")  # as the index is where no run ever was done
+    index[keys].to_parquet(folder / "index.parquet")  # the index of a study without a finished run
     assert drawn(folder) == []
     assert "no run is done" in missing(folder)
     write_report(folder, formats=())
@@ -194,7 +194,7 @@ def test_points_that_failed_are_listed(studies: Path, tmp_path: Path) -> None:
 # --- errors ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_no_run_and_no_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_neither_run_nor_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path)]) == 2
     assert "is neither a run folder (it has no manifest.json) nor a study's" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "nowhere")]) == 2
@@ -205,7 +205,7 @@ def test_what_is_no_run_and_no_study(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "is damaged and cannot be read" in capsys.readouterr().err
 
 
-def test_formats_and_positions_that_cannot_be(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_formats_and_output_folders(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_scenario(small(stop={"visits": 2}), str(tmp_path / "run"))
     assert main(["report", str(tmp_path / "run"), "--formats", "gif"]) == 2
     assert "--formats gif: must be of png, pdf, svg" in capsys.readouterr().err

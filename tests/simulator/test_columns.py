@@ -11,7 +11,7 @@ from typing import get_args, get_type_hints
 import pyarrow as pa
 import pytest
 
-from fedmule.analysis.plots.words import METRICS
+from fedmule.analysis.plots.words import axis_of, scale_of
 from fedmule.analysis.replay.study_page import RESULTS
 from fedmule.simulator.runs import columns
 from fedmule.simulator.runs.columns import CONTACTS, QUANTITIES, RECORDS, SUMMARY, TABLES, FloatArray, IntArray
@@ -107,11 +107,14 @@ def test_every_reason_to_stop_is_explained() -> None:
 
 
 def test_labels_have_the_unit_in_which_values_are_shown() -> None:
-    assert METRICS["sim_time_s"] == (3600.0, "simulated time (h)")
-    assert METRICS["bytes"] == (1e6, "bytes on the air (MB)")
-    assert METRICS["personal_test_acc_mean"] == (0.01, "personal test accuracy (%)")
-    assert METRICS["missed"] == (1.0, "clients not reached")
-    assert METRICS["airtime_s"] == (1.0, "airtime (s)")
+    expected = {
+        "sim_time_s": (3600.0, "simulated time (h)"),
+        "bytes": (1e6, "bytes on the air (MB)"),
+        "personal_test_acc_mean": (0.01, "personal test accuracy (%)"),
+        "missed": (1.0, "clients not reached"),
+        "airtime_s": (1.0, "airtime (s)"),
+    }
+    assert {name: (scale_of(name).size, axis_of(name)) for name in expected} == expected
     shown = [QUANTITIES[name].axis for name in RESULTS]
     assert len(set(shown)) == len(shown)
     for column in QUANTITIES.values():

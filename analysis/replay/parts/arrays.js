@@ -1,10 +1,10 @@
-// The arrays that the page carries; analysis/replay/arrays.py packs them.
+// Arrays embedded in the page; analysis/replay/arrays.py packs them.
 
 const ARRAY_TYPES = {
   uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, float32: Float32Array, float64: Float64Array,
 };
 
-/** All arrays by name. */
+/** Unpack all arrays, by name. */
 async function readArrays(layout, base64) {
   const text = atob(base64.trim());
   const deflated = new Uint8Array(text.length);
@@ -20,7 +20,7 @@ async function readArrays(layout, base64) {
     for (let byte = 0; byte < size; byte++) {
       for (let i = 0; i < length; i++) own[i * size + byte] = bytes[start++];
     }
-    if (differences) for (let i = 1; i < length; i++) array[i] += array[i - 1]; // whole numbers wrap round
+    if (differences) for (let i = 1; i < length; i++) array[i] += array[i - 1]; // integers wrap around
     arrays[name] = array;
   }
   return arrays;

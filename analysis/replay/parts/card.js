@@ -1,4 +1,4 @@
-// The client under the pointer, or the one chosen: its numbers as of the last evaluation.
+// Numbers of the client under the pointer, or of the selected one, as of the last evaluation.
 
 class ClientCard {
   constructor(history, choose) {
@@ -10,12 +10,11 @@ class ClientCard {
       const number = this.input.valueAsNumber;
       choose(Number.isInteger(number) && number >= 0 && number < history.clients ? number : null);
     });
-    this.rows = Object.fromEntries(
-      ["accuracy", "visits", "participations", "steps", "received", "sent"].map((name) => [name, byId(`client-${name}`)]),
-    );
+    const names = ["accuracy", "visits", "participations", "steps", "received", "sent"];
+    this.rows = Object.fromEntries(names.map((name) => [name, byId(`client-${name}`)]));
   }
 
-  /** Show a client at a time; null for none. */
+  /** Show a client (null for none) at a time. */
   show(client, selected, time) {
     if (document.activeElement !== this.input) this.input.value = selected === null ? "" : String(selected);
     const evaluation = this.history.evaluationAt(time);
@@ -26,7 +25,7 @@ class ClientCard {
     byId("client-card").classList.toggle("is-empty", client === null);
     byId("client-title").textContent = client === null ? "Client" : `Client ${client}`;
     if (client === null) {
-      byId("client-note").textContent = "Point at a client on the map or tap it, or type its number.";
+      byId("client-note").textContent = "Point at a client on the map, tap it, or type its number.";
       return;
     }
     const numbers = this.history.numbers(client, evaluation);
@@ -38,7 +37,7 @@ class ClientCard {
     this.rows.sent.textContent = Number.isNaN(numbers.bytesUp) ? "–" : bytesText(numbers.bytesUp);
     const { evaluation_tick: ticks, evaluation_visit: visits } = this.history.arrays;
     const when = evaluation < 0 ? "not evaluated yet"
-      : `as evaluated after visit ${visits[evaluation]}, ${clockText(ticks[evaluation] * this.history.content.tick_s)}`;
-    byId("client-note").textContent = here ? when : `${when}; not there now`;
+      : `evaluated after visit ${visits[evaluation]}, ${clockText(ticks[evaluation] * this.history.content.tick_s)}`;
+    byId("client-note").textContent = here ? when : `${when}; absent now`;
   }
 }

@@ -1,10 +1,10 @@
-// Curves over simulated time: what has happened strong, what is to come faint; a click goes there.
+// Curves over simulated time: the past solid, the future faint; a click jumps to that time.
 
 class Chart {
-  /** lines: { times, values, colour (a name of the style sheet), dashed } with nan left out. */
+  /** lines: { times, values, colour (its name in the style sheet), dashed }, without nan. */
   constructor(canvas, { lines, end, top, text, seek }) {
     Object.assign(this, { canvas, lines, end, top, text });
-    this.kept = [document.createElement("canvas"), document.createElement("canvas")]; // past and future
+    this.cached = [document.createElement("canvas"), document.createElement("canvas")]; // past and future
     const go = (event) => {
       const box = canvas.getBoundingClientRect();
       seek(((event.clientX - box.left - this.left) / this.wide) * end);
@@ -23,14 +23,14 @@ class Chart {
     const box = this.canvas.getBoundingClientRect();
     this.ratio = Math.min(devicePixelRatio || 1, 2);
     this.colour = colour;
-    for (const canvas of [this.canvas, ...this.kept]) {
+    for (const canvas of [this.canvas, ...this.cached]) {
       canvas.width = Math.max(1, Math.round(box.width * this.ratio));
       canvas.height = Math.max(1, Math.round(box.height * this.ratio));
     }
     this.left = 40;
     this.high = box.height - 26;
     this.wide = Math.max(1, box.width - this.left - 8);
-    this.kept.forEach((canvas, i) => this.drawAll(canvas.getContext("2d"), i === 1));
+    this.cached.forEach((canvas, i) => this.drawAll(canvas.getContext("2d"), i === 1));
   }
 
   atX(time) {
@@ -91,8 +91,8 @@ class Chart {
     const { width, height } = this.canvas;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, width, height);
-    if (cut > 0) context.drawImage(this.kept[0], 0, 0, cut, height, 0, 0, cut, height);
-    if (cut < width) context.drawImage(this.kept[1], cut, 0, width - cut, height, cut, 0, width - cut, height);
+    if (cut > 0) context.drawImage(this.cached[0], 0, 0, cut, height, 0, 0, cut, height);
+    if (cut < width) context.drawImage(this.cached[1], cut, 0, width - cut, height, cut, 0, width - cut, height);
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.fillStyle = this.colour("ink");
     context.fillRect(x - 0.5, 6, 1, this.high);
@@ -110,7 +110,7 @@ class Chart {
   }
 }
 
-/** A curve without the points at which nothing is known. */
+/** A curve without its unknown points. */
 function curve(times, values, rest) {
   const known = Array.from(values.keys()).filter((i) => !Number.isNaN(values[i]));
   return { times: known.map((i) => times[i]), values: known.map((i) => values[i]), ...rest };
@@ -121,7 +121,7 @@ function lastPoint({ times }, time) {
   return countUpTo(times, time + 1e-3) - 1;
 }
 
-/** The value there; nan if there is none. */
+/** The value of a curve at that point; nan if there is none. */
 function lastValue(line, time) {
   return line.values[lastPoint(line, time)] ?? NaN;
 }

@@ -1,4 +1,4 @@
-// Colours that everyone can tell apart: viridis for quantities, Okabe and Ito's for kinds.
+// Colours distinguishable with any colour vision: viridis for quantities, Okabe and Ito's for categories.
 
 const VIRIDIS = [
   [68, 1, 84], [72, 36, 117], [65, 68, 135], [53, 95, 141], [42, 120, 142], [33, 145, 140],
@@ -7,22 +7,22 @@ const VIRIDIS = [
 
 /** The colour [r, g, b] of a share between 0 and 1. */
 function scaleColour(share) {
-  const place = Math.min(Math.max(share, 0), 1) * (VIRIDIS.length - 1);
-  const low = Math.min(Math.floor(place), VIRIDIS.length - 2);
-  return VIRIDIS[low].map((part, i) => Math.round(part + (place - low) * (VIRIDIS[low + 1][i] - part)));
+  const position = Math.min(Math.max(share, 0), 1) * (VIRIDIS.length - 1);
+  const low = Math.min(Math.floor(position), VIRIDIS.length - 2);
+  return VIRIDIS[low].map((part, i) => Math.round(part + (position - low) * (VIRIDIS[low + 1][i] - part)));
 }
 
 function rgb(colour) {
   return `rgb(${colour.join(" ")})`;
 }
 
-/** Black or white, whichever can be read on a colour. */
+/** Black or white, whichever is legible on a colour. */
 function inkOn(colour) {
   const [r, g, b] = colour.map((part) => (part / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#101418" : "#ffffff";
 }
 
-/** Paint the scale from left to right. */
+/** Paint the colour scale from left to right. */
 function paintScale(canvas) {
   const context = canvas.getContext("2d");
   const shades = context.createLinearGradient(0, 0, canvas.width, 0);

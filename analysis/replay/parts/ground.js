@@ -1,6 +1,6 @@
-// The ground: what slows, stops and weakens, with names, an edge and a scale.
+// The ground: surfaces, obstacles, jamming zones and roads, with names, an edge and a scale bar.
 
-/** A small tile that repeats: dots for what only weakens radio. */
+/** A repeating tile of dots, for areas that only weaken radio. */
 function dots(context, colour) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 8;
@@ -14,10 +14,10 @@ function dots(context, colour) {
   return context.createPattern(tile, "repeat");
 }
 
-/** How wide a ring is, in metres. */
+/** Width of a ring in metres. */
 function widthOf(ring) {
-  const [low, high] = ring.reduce(([least, most], [x]) => [Math.min(least, x), Math.max(most, x)], [Infinity, -Infinity]);
-  return high - low;
+  const xs = ring.map(([x]) => x);
+  return xs.reduce((a, b) => Math.max(a, b)) - xs.reduce((a, b) => Math.min(a, b));
 }
 
 class Ground {
@@ -74,7 +74,7 @@ class Ground {
     }
   }
 
-  /** Names where there is room for them; a shape and a surface of one name are named once. */
+  /** Draw names that fit; an obstacle and a surface with the same name and position are named once. */
   drawNames(context, view, colour) {
     const taken = [];
     const named = new Set();
@@ -102,7 +102,7 @@ class Ground {
     }
   }
 
-  /** A bar of a round length, in the map's lower right corner as far as that can be seen. */
+  /** Draw a bar of a round length in the lower right corner of the visible map. */
   drawScale(context, view, colour, right, bottom) {
     const metres = roundAbove((60 * view.figureScale) / view.scale);
     const long = metres * view.scale;

@@ -1,9 +1,9 @@
-// What happened: who was where, who was in contact, and what was known of everyone, at any simulated time.
+// The run at any simulated time: positions, contacts, and results of all clients.
 
-const NOWHERE = 65535; // as x: not there from this waypoint on
-const UNKNOWN = 65535; // as accuracy
+const NOWHERE = 65535; // as x: absent from this waypoint on
+const UNKNOWN = 65535; // marks an unknown accuracy
 
-/** How many of a sorted array's values between two indices are at most a limit. */
+/** Number of values of a sorted array, between two indices, that do not exceed a limit. */
 function countUpTo(values, limit, from = 0, to = values.length) {
   let low = from;
   let high = to;
@@ -15,7 +15,7 @@ function countUpTo(values, limit, from = 0, to = values.length) {
   return low - from;
 }
 
-/** Sums of all values before each one, and of all. */
+/** Sums of all values before each one, then the total. */
 function offsetsOf(counts) {
   const offsets = new Uint32Array(counts.length + 1);
   counts.forEach((count, i) => { offsets[i + 1] = offsets[i] + count; });
@@ -33,8 +33,8 @@ class RunHistory {
     this.evaluations = arrays.evaluation_tick.length;
     this.first = offsetsOf(arrays.track_count); // of each node's waypoints
     this.firstId = offsetsOf(arrays.contact_active); // of each contact's clients
-    this.legs = this.first.slice(0, -1); // the waypoint each node was last seen to have passed
-    this.x = new Float64Array(this.vehicles + this.clients); // metres; nan: not there
+    this.legs = this.first.slice(0, -1); // the last waypoint that each node has passed
+    this.x = new Float64Array(this.vehicles + this.clients); // metres; nan: absent
     this.y = new Float64Array(this.vehicles + this.clients);
     this.longest = arrays.contact_ticks.reduce((most, ticks) => Math.max(most, ticks), 0);
     this.ofVehicle = Array.from({ length: this.vehicles }, () => []);
@@ -42,13 +42,14 @@ class RunHistory {
     this.range = this.accuracyRange();
   }
 
-  // --- who was where -----------------------------------------------------------------------------------------
+  // --- positions ---------------------------------------------------------------------------------------------
 
-  placeX(step) {
+  /** A coordinate in metres, from steps. */
+  xOf(step) {
     return this.content.corner_m[0] + step * this.content.step_m;
   }
 
-  placeY(step) {
+  yOf(step) {
     return this.content.corner_m[1] + step * this.content.step_m;
   }
 
@@ -58,7 +59,7 @@ class RunHistory {
     const from = this.first[node];
     const to = this.first[node + 1];
     let leg = this.legs[node];
-    // Mostly the same leg as before or the next one; else search.
+    // Usually the same leg as before or the next one; otherwise search.
     if (leg + 1 < to && ticks[leg] <= tick && ticks[leg + 1] <= tick) leg += 1;
     if (ticks[leg] > tick || (leg + 1 < to && ticks[leg + 1] <= tick)) {
       leg = from + Math.max(0, countUpTo(ticks, tick, from, to) - 1);
@@ -67,7 +68,7 @@ class RunHistory {
     return leg;
   }
 
-  /** Put everybody's place at a time into x and y. */
+  /** Set x and y to the positions of all nodes at a time. */
   moveTo(time) {
     const { track_tick: ticks, track_x: xs, track_y: ys } = this.arrays;
     const tick = time / this.content.tick_s;
@@ -90,12 +91,12 @@ class RunHistory {
         x += share * (xs[next] - x);
         y += share * (ys[next] - y);
       }
-      this.x[node] = this.placeX(x);
-      this.y[node] = this.placeY(y);
+      this.x[node] = this.xOf(x);
+      this.y[node] = this.yOf(y);
     }
   }
 
-  /** The way a vehicle looks, in radians: along its leg, or along the last one on which it moved. */
+  /** Heading of a vehicle in radians: along its leg, or along the last one on which it moved. */
   heading(vehicle) {
     const { track_x: xs, track_y: ys } = this.arrays;
     const from = this.first[vehicle];
@@ -117,7 +118,7 @@ class RunHistory {
     return (this.arrays.contact_end[contact] - this.arrays.contact_ticks[contact]) * this.content.tick_s;
   }
 
-  /** How many contacts have ended. */
+  /** Number of contacts that have ended by a time. */
   contactsUntil(time) {
     return countUpTo(this.arrays.contact_end, time / this.content.tick_s + 0.5);
   }
@@ -126,22 +127,24 @@ class RunHistory {
   contactsNear(time, glow) {
     const found = [];
     const latest = time / this.content.tick_s + this.longest;
-    for (let i = countUpTo(this.arrays.contact_end, (time - glow) / this.content.tick_s - 0.5); i < this.contacts; i++) {
+    const first = countUpTo(this.arrays.contact_end, (time - glow) / this.content.tick_s - 0.5);
+    for (let i = first; i < this.contacts; i++) {
       if (this.arrays.contact_end[i] > latest) break;
       if (this.contactStart(i) <= time) found.push(i);
     }
     return found;
   }
 
-  /** Clients of a contact, and which of them were delivered. */
+  /** Clients of a contact, and whether each completed the exchange. */
   exchanges(contact) {
     const from = this.firstId[contact];
     const to = this.firstId[contact + 1];
     const { contact_ids: ids, contact_delivered: delivered } = this.arrays;
-    return Array.from({ length: to - from }, (_, i) => ({ client: ids[from + i], delivered: delivered[from + i] === 1 }));
+    const exchange = (i) => ({ client: ids[from + i], delivered: delivered[from + i] === 1 });
+    return Array.from({ length: to - from }, (_, i) => exchange(i));
   }
 
-  /** A vehicle's last contact that has begun, and the one after; undefined where there is none. */
+  /** A vehicle's last contact that has begun, and the next; undefined if there is none. */
   around(vehicle, time) {
     const own = this.ofVehicle[vehicle];
     let low = 0;
@@ -154,7 +157,7 @@ class RunHistory {
     return { last: own[low - 1], next: own[low] };
   }
 
-  // --- what was known ----------------------------------------------------------------------------------------
+  // --- results -----------------------------------------------------------------------------------------------
 
   /** The last evaluation at or before a time; -1 if there was none. */
   evaluationAt(time) {

@@ -1,6 +1,6 @@
-// The keyboard, and the list of keys that the help shows.
+// Keyboard shortcuts, and their list in the help.
 
-/** Rows of [keys, shown as, meaning, action]. */
+/** Rows of [keys, label, meaning, action]. */
 function keyTable({ player, map, help, theme }) {
   return [
     [[" ", "k"], "Space", "play or pause", () => player.toggle()],
@@ -8,21 +8,21 @@ function keyTable({ player, map, help, theme }) {
     [["ArrowLeft"], "←", "back by 1 % (with Shift 10 %)", (event) => map.jump(event.shiftKey ? -0.1 : -0.01)],
     [["."], ".", "next contact", () => map.contact(1)],
     [[","], ",", "previous contact", () => map.contact(-1)],
-    [["Home"], "Home", "to the beginning", () => player.seek(0)],
-    [["End"], "End", "to the end", () => player.seek(player.end)],
+    [["Home"], "Home", "go to the start", () => player.seek(0)],
+    [["End"], "End", "go to the end", () => player.seek(player.end)],
     [["ArrowUp", "]"], "↑", "faster", () => player.shift(1)],
     [["ArrowDown", "["], "↓", "slower", () => player.shift(-1)],
     [["+", "="], "+", "zoom in", () => map.zoom(1.4)],
     [["-", "_"], "−", "zoom out", () => map.zoom(1 / 1.4)],
-    [["0"], "0", "show the whole map", () => map.reset()],
+    [["0"], "0", "show the full map", () => map.reset()],
     [["f"], "F", "follow the vehicle, or the next of several", () => map.follow()],
-    [["t"], "T", "light or dark", () => theme.toggle()],
+    [["t"], "T", "light or dark colours", () => theme.toggle()],
     [["?", "h"], "?", "this help", () => help.toggle()],
-    [["Escape"], "Esc", "close this help, let go of a client", () => map.letGo()],
+    [["Escape"], "Esc", "close this help, deselect the client", () => map.deselect()],
   ];
 }
 
-/** React to keys, but not while somebody types or works a control that has its own use for them. */
+/** Handle keys, except while the focus is on a control that uses them itself. */
 function listenToKeys(table) {
   const actions = new Map(table.flatMap(([keys, , , action]) => keys.map((key) => [key, action])));
   document.addEventListener("keydown", (event) => {

@@ -1,14 +1,15 @@
-// The map: ground and trail are kept as pictures, and only what has changed in them is drawn anew.
+// The map: ground and trail are cached as images, and only their changes are redrawn.
 
 const VEHICLE_COLOURS = 6; // --vehicle-0 … of the style sheet
 const TRAIL_ALPHA = 0.5;
-const SHADES = 64; // of the accuracy scale that clients are painted in
+const SHADES = 64; // of the accuracy scale in which clients are painted
 
 class MapDrawing {
   constructor(canvas, history, view) {
-    // One canvas in the page: each one more costs the browser milliseconds a frame where there is no GPU.
+    // One canvas in the page: every further one costs milliseconds per frame without a GPU.
     this.canvases = { ground: document.createElement("canvas"), trail: document.createElement("canvas"), live: canvas };
-    this.contexts = Object.fromEntries(Object.entries(this.canvases).map(([name, own]) => [name, own.getContext("2d")]));
+    const contexts = Object.entries(this.canvases).map(([name, own]) => [name, own.getContext("2d")]);
+    this.contexts = Object.fromEntries(contexts);
     this.history = history;
     this.view = view;
     this.ground = new Ground(history.content);
@@ -42,7 +43,7 @@ class MapDrawing {
     return this.colour(`vehicle-${vehicle % VEHICLE_COLOURS}`);
   }
 
-  /** Draw a moment: everybody's places must be those of `time` already. */
+  /** Draw the map at a time; `history` must already hold the positions of that time. */
   draw(time, { glow = 0, selected = null, hovered = null }) {
     for (const context of Object.values(this.contexts)) context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     if (this.drawn !== this.view.version) {
@@ -60,7 +61,7 @@ class MapDrawing {
     live.globalAlpha = TRAIL_ALPHA;
     live.drawImage(this.canvases.trail, 0, 0, this.view.width, this.view.height);
     live.globalAlpha = 1;
-    for (let vehicle = 0; vehicle < this.history.vehicles; vehicle++) this.drawWay(live, vehicle, time);
+    for (let vehicle = 0; vehicle < this.history.vehicles; vehicle++) this.drawPath(live, vehicle, time);
     const near = this.history.contactsNear(time, glow);
     for (const contact of near) this.drawLinks(live, contact, time, glow);
     this.drawClients(live, this.history.evaluationAt(time));
@@ -68,9 +69,9 @@ class MapDrawing {
     for (let vehicle = 0; vehicle < this.history.vehicles; vehicle++) this.drawVehicle(live, vehicle, time, near);
   }
 
-  // --- the way driven ----------------------------------------------------------------------------------------
+  // --- the path driven ---------------------------------------------------------------------------------------
 
-  /** Add to the trail layer what was driven since; begin anew when time has gone back. */
+  /** Add what was driven since the last call to the trail layer; start over if time has gone back. */
   drawTrails() {
     const { history, view } = this;
     const context = this.contexts.trail;
@@ -94,7 +95,7 @@ class MapDrawing {
     }
   }
 
-  /** Lines from one waypoint to another, with gaps where the node was not there. */
+  /** Trace lines from one waypoint to another, with gaps where the node was absent. */
   tracePath(context, from, to) {
     const { track_x: xs, track_y: ys } = this.history.arrays;
     let pen = false;
@@ -104,14 +105,14 @@ class MapDrawing {
         continue;
       }
       context[pen ? "lineTo" : "moveTo"](
-        this.view.screenX(this.history.placeX(xs[i])), this.view.screenY(this.history.placeY(ys[i])),
+        this.view.screenX(this.history.xOf(xs[i])), this.view.screenY(this.history.yOf(ys[i])),
       );
       pen = true;
     }
   }
 
-  /** The way since the vehicle's last contact, bold. */
-  drawWay(context, vehicle, time) {
+  /** Draw the path since the vehicle's last contact, bold. */
+  drawPath(context, vehicle, time) {
     const { history, view } = this;
     if (Number.isNaN(history.x[vehicle])) return;
     const { last } = history.around(vehicle, time);
@@ -130,14 +131,14 @@ class MapDrawing {
 
   // --- contacts ----------------------------------------------------------------------------------------------
 
-  /** Links of a contact: delivered ones whole, lost ones broken; those that are over fade. */
+  /** Draw the links of a contact: delivered ones solid, lost ones dashed; those of past contacts fade. */
   drawLinks(context, contact, time, glow) {
     const { history, view } = this;
     const { contact_x: xs, contact_y: ys } = history.arrays;
     if (xs[contact] === NOWHERE) return;
     const ago = time - history.contactEnd(contact);
-    const px = view.screenX(history.placeX(xs[contact]));
-    const py = view.screenY(history.placeY(ys[contact]));
+    const px = view.screenX(history.xOf(xs[contact]));
+    const py = view.screenY(history.yOf(ys[contact]));
     context.globalAlpha = ago > 0 ? Math.max(0, 1 - ago / glow) : 1;
     const range = history.content.range_m;
     if (range) {
@@ -163,13 +164,13 @@ class MapDrawing {
 
   // --- clients and vehicles ----------------------------------------------------------------------------------
 
-  /** Radius of a client in pixels: smaller where there are many, larger when one looks closer. */
+  /** Radius of a client in pixels: smaller if there are many, larger when zoomed in. */
   get clientRadius() {
     const plain = this.history.clients > 400 ? 3.5 : this.history.clients > 120 ? 4.5 : 6;
     return Math.min(14, plain * this.view.figureScale * Math.max(1, this.view.zoom) ** 0.35);
   }
 
-  /** A disc for each shade of the scale, and a hollow one for those of whom nothing is known. */
+  /** Make a disc for each shade of the scale, and one for clients whose accuracy is unknown. */
   makeSprites(radius) {
     const make = (fill) => {
       const sprite = document.createElement("canvas");
@@ -209,7 +210,7 @@ class MapDrawing {
     }
   }
 
-  /** A ring round a client, and its number. */
+  /** Draw a ring around a client, and its number. */
   drawRing(context, client) {
     const node = this.history.vehicles + client;
     if (Number.isNaN(this.history.x[node])) return;
@@ -235,7 +236,7 @@ class MapDrawing {
     context.fillText(text, x, y);
   }
 
-  /** An arrow that looks where the vehicle drives; during a contact a ring round it closes. */
+  /** Draw an arrow in the vehicle's heading; during a contact a ring closes around it. */
   drawVehicle(context, vehicle, time, near) {
     const { history, view } = this;
     if (Number.isNaN(history.x[vehicle])) return;
@@ -271,13 +272,14 @@ class MapDrawing {
     if (history.vehicles > 1) this.drawLabel(context, String(history.content.vehicles[vehicle]), x + 14, y - 10);
   }
 
-  /** The client nearest to a pixel, if it is near enough. */
+  /** The client nearest to a pixel, or null if none is within reach. */
   clientAt(px, py, reach = 16) {
     let best = null;
     let least = Math.max(reach, this.clientRadius + 4) ** 2;
     for (let client = 0; client < this.history.clients; client++) {
       const node = this.history.vehicles + client;
-      const far = (this.view.screenX(this.history.x[node]) - px) ** 2 + (this.view.screenY(this.history.y[node]) - py) ** 2;
+      const [x, y] = [this.view.screenX(this.history.x[node]), this.view.screenY(this.history.y[node])];
+      const far = (x - px) ** 2 + (y - py) ** 2;
       if (far < least) [best, least] = [client, far];
     }
     return best;

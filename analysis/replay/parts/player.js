@@ -1,7 +1,7 @@
-// Simulated time: where it is, how fast it goes.
+// Playback: the current simulated time and its speed.
 
 const SPEEDS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18000, 36000];
-const WHOLE_RUN_S = 75; // about how long a run takes to watch unless one says otherwise
+const FULL_RUN_S = 75; // real seconds that a run takes at most at the initial speed
 
 class Player {
   constructor(end, changed) {
@@ -9,7 +9,7 @@ class Player {
     this.changed = changed; // called after every change
     this.time = 0;
     this.playing = false;
-    this.speed = SPEEDS.find((speed) => end / speed <= WHOLE_RUN_S) ?? SPEEDS.at(-1);
+    this.speed = SPEEDS.find((speed) => end / speed <= FULL_RUN_S) ?? SPEEDS.at(-1);
   }
 
   seek(time) {
@@ -34,12 +34,12 @@ class Player {
 
   /** The next speed up (1) or down (-1). */
   shift(direction) {
-    const place = SPEEDS.indexOf(this.speed) + direction;
-    this.setSpeed(SPEEDS[Math.min(Math.max(place, 0), SPEEDS.length - 1)]);
+    const index = SPEEDS.indexOf(this.speed) + direction;
+    this.setSpeed(SPEEDS[Math.min(Math.max(index, 0), SPEEDS.length - 1)]);
   }
 
-  /** Go on by so many real seconds. */
-  goOn(seconds) {
+  /** Advance by real seconds. */
+  advance(seconds) {
     this.time = Math.min(this.time + seconds * this.speed, this.end);
     if (this.time >= this.end) this.pause();
   }

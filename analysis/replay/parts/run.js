@@ -1,7 +1,7 @@
-// The replay page: puts the parts together and draws a frame whenever something has changed.
+// The replay page: connects the parts and draws a frame whenever something has changed.
 
-const WRITE_MS = 60; // between new texts and curves while playing: nobody reads faster
-const GLOW_S = 0.7; // how long links stay in sight while playing, in real seconds
+const WRITE_MS = 60; // between updates of texts and curves while playing: nobody reads faster
+const GLOW_S = 0.7; // how long links stay visible while playing, in real seconds
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 class Replay {
@@ -14,14 +14,15 @@ class Replay {
     this.hovered = null;
     this.following = -1; // a vehicle; -1 for none
     this.waiting = false; // for the next frame
-    this.drawTimes = []; // milliseconds of the last frames, for whoever measures
+    this.drawTimes = []; // milliseconds of the last frames, for benchmarks
     this.frames = 0;
     this.card = new ClientCard(this.history, (client) => this.select(client));
     this.charts = this.makeCharts();
     this.describe(content);
     this.connect();
     this.theme = new Theme(byId("theme"), () => this.recolour());
-    this.help = new Help(keyTable({ player: this.player, map: this, help: { toggle: () => this.help.toggle() }, theme: this.theme }));
+    const help = { toggle: () => this.help.toggle() };
+    this.help = new Help(keyTable({ player: this.player, map: this, help, theme: this.theme }));
     new ResizeObserver(() => this.resize()).observe(byId("map"));
     new ResizeObserver(() => this.resize()).observe(byId("accuracy-chart"));
     this.resize();
@@ -29,7 +30,7 @@ class Replay {
     this.player.seek(Number.isFinite(asked) ? asked : 0);
   }
 
-  // --- what is set once --------------------------------------------------------------------------------------
+  // --- set up once -------------------------------------------------------------------------------------------
 
   describe(content) {
     byId("name").textContent = content.name || "run";
@@ -43,8 +44,11 @@ class Replay {
     const kinds = new Set(content.ground.shapes.map((shape) => shape.kind));
     if (content.ground.roads.length) kinds.add("road");
     for (const item of document.querySelectorAll("[data-kind]")) item.hidden = !kinds.has(item.dataset.kind);
-    byId("exact").textContent = `Places are within ${numberText(Math.max(content.exact_to_m, 0.01), 2)} m of the run's own.`;
-    for (const speed of SPEEDS) byId("speed").append(element("option", { value: String(speed), textContent: `${numberText(speed, 9)}×` }));
+    const error = numberText(Math.max(content.exact_to_m, 0.01), 2);
+    byId("exact").textContent = `Positions are within ${error} m of those in the run.`;
+    for (const speed of SPEEDS) {
+      byId("speed").append(element("option", { value: String(speed), textContent: `${numberText(speed, 9)}×` }));
+    }
     byId("total").textContent = clockText(this.history.end);
     byId("map").style.setProperty("--aspect", String(content.size_m[1] / content.size_m[0]));
     const slider = byId("slider");
@@ -97,13 +101,13 @@ class Replay {
     });
   }
 
-  // --- what a reader does ------------------------------------------------------------------------------------
+  // --- what the reader does ----------------------------------------------------------------------------------
 
   jump(share) {
     this.player.seek(this.player.time + share * this.player.end);
   }
 
-  /** To the middle of the next contact (1) or the one before (-1). */
+  /** Jump to the middle of the next contact (1) or the previous one (-1). */
   contact(direction) {
     const { history, player } = this;
     const middle = (i) => (history.contactStart(i) + history.contactEnd(i)) / 2;
@@ -129,10 +133,10 @@ class Replay {
     this.changed();
   }
 
-  /** Keep the vehicle in the middle; of several the next one, and after the last none. */
+  /** Keep the vehicle in the centre; of several, the next one at each call, and none after the last. */
   follow() {
     this.following = this.following + 1 < this.history.vehicles ? this.following + 1 : -1;
-    if (this.following >= 0 && this.view.zoom < 1.5) this.view.zoomAt(this.view.width / 2, this.view.height / 2, 3 / this.view.zoom);
+    if (this.following >= 0 && this.view.zoom < 1.5) this.zoom(3 / this.view.zoom);
     this.changed();
   }
 
@@ -152,7 +156,7 @@ class Replay {
     this.changed();
   }
 
-  letGo() {
+  deselect() {
     this.help.close();
     this.select(null);
   }
@@ -168,7 +172,7 @@ class Replay {
   frame(now) {
     this.waiting = false;
     const { player } = this;
-    if (player.playing) player.goOn(Math.min((now - (this.last ?? now)) / 1000, 0.25));
+    if (player.playing) player.advance(Math.min((now - (this.last ?? now)) / 1000, 0.25));
     this.last = player.playing ? now : undefined;
     const began = performance.now();
     this.draw(now);
@@ -182,7 +186,7 @@ class Replay {
     const { history, player, view } = this;
     history.moveTo(player.time);
     const followed = this.following;
-    if (followed >= 0 && !Number.isNaN(history.x[followed])) view.lookAt(history.x[followed], history.y[followed]);
+    if (followed >= 0 && !Number.isNaN(history.x[followed])) view.centreOn(history.x[followed], history.y[followed]);
     const glow = player.playing && !still.matches ? GLOW_S * player.speed : 0;
     this.map.draw(player.time, { glow, selected: this.selected, hovered: this.hovered });
     if (player.playing && now - this.written < WRITE_MS) return;
@@ -192,11 +196,12 @@ class Replay {
     this.write();
   }
 
-  /** All texts that follow the time. */
+  /** Update all texts that depend on the time. */
   write() {
     const { history, player } = this;
     const time = player.time;
-    const begun = history.contactsUntil(time) + history.contactsNear(time, 0).filter((i) => history.contactEnd(i) > time).length;
+    const underWay = history.contactsNear(time, 0).filter((i) => history.contactEnd(i) > time);
+    const begun = history.contactsUntil(time) + underWay.length;
     const clock = clockText(time);
     setText("clock", clock);
     setText("visit", `visit ${numberText(begun, 9)} of ${numberText(history.contacts, 9)}`);
@@ -217,7 +222,7 @@ class Replay {
     if (!player.playing) setText("said", `${clock}, visit ${begun}, ${this.doing(0, time)}`);
   }
 
-  /** What a vehicle is doing, in words. */
+  /** What a vehicle is doing, as text. */
   doing(vehicle, time) {
     const { history } = this;
     if (history.vehicles > 1) {
@@ -252,7 +257,8 @@ class Help {
   constructor(table) {
     this.dialog = byId("help");
     for (const [, shown, meaning] of table) {
-      byId("keys").append(element("dt", {}, element("kbd", { textContent: shown })), element("dd", { textContent: meaning }));
+      const key = element("kbd", { textContent: shown });
+      byId("keys").append(element("dt", {}, key), element("dd", { textContent: meaning }));
     }
     listenToKeys(table);
     byId("help-open").addEventListener("click", () => this.toggle());
@@ -270,7 +276,7 @@ class Help {
   }
 }
 
-/** Change a text only if it is another one: the browser lays out anew otherwise. */
+/** Set a text only if it differs: otherwise the browser would redo the layout. */
 function setText(id, text) {
   const target = byId(id);
   if (target.textContent !== text) target.textContent = text;
@@ -279,12 +285,12 @@ function setText(id, text) {
 async function main() {
   const content = pageContent();
   const arrays = await readArrays(content.arrays, byId("arrays").textContent);
-  window.replay = new Replay(content, arrays); // within reach of the browser's console and of tests
+  window.replay = new Replay(content, arrays); // accessible from the browser's console and from tests
   document.body.classList.add("is-ready");
 }
 
 main().catch((error) => {
-  byId("wrong").textContent = `This page cannot be shown here: ${error.message}. It needs a browser of 2023 or newer.`;
+  byId("wrong").textContent = `This page cannot be displayed: ${error.message}. It needs a browser from 2023 or later.`;
   byId("wrong").hidden = false;
   throw error;
 });

@@ -1,6 +1,6 @@
-// Numbers as text, and elements that hold it. Text is only ever set as textContent: no name can become markup.
+// Numbers as text, and elements. Text is only ever set as textContent, so that no name can become markup.
 
-/** Simulated time, such as 1:08:36; from a day on, 2 d 03:04:05. */
+/** Simulated time, such as 1:08:36, or 2 d 03:04:05 from one day on. */
 function clockText(seconds) {
   const whole = Math.max(0, Math.floor(seconds + 1e-6));
   const two = (number) => String(number).padStart(2, "0");
@@ -17,12 +17,12 @@ function bytesText(bytes) {
   return `${numberText(bytes / 1000 ** power, 3)} ${units[power]}`;
 }
 
-/** A share in per cent, such as 87.0 %; a dash where it is not known. */
+/** A share in per cent, such as 87.0 %; a dash if unknown. */
 function percentText(share, digits = 1) {
   return Number.isFinite(share) ? `${(100 * share).toFixed(digits)} %` : "–";
 }
 
-/** A number with so many digits that count, thousands apart, no trailing zeros. */
+/** A number with the given significant digits, separated thousands and no trailing zeros. */
 function numberText(value, digits = 4) {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
@@ -41,14 +41,14 @@ function byId(id) {
   return document.getElementById(id);
 }
 
-/** A new element with properties, holding texts and other elements. */
+/** A new element with properties and children: texts or elements. */
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
 }
 
-/** The JSON that the page carries. */
+/** The JSON embedded in the page. */
 function pageContent() {
   return JSON.parse(byId("content").textContent);
 }

@@ -1,7 +1,7 @@
-// Light or dark: as the system says, until the reader says otherwise.
+// Light or dark colours: those of the system until the reader chooses.
 
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
-document.documentElement.dataset.theme = systemDark.matches ? "dark" : "light"; // at once, before anything is shown
+document.documentElement.dataset.theme = systemDark.matches ? "dark" : "light"; // before anything is drawn
 
 class Theme {
   constructor(button, changed = () => {}) {
@@ -28,7 +28,7 @@ class Theme {
   }
 }
 
-/** A colour of the style sheet, by the name of its property. */
+/** A function that returns a colour of the style sheet by the name of its property. */
 function palette() {
   const style = getComputedStyle(document.documentElement);
   return (name) => style.getPropertyValue(`--${name}`).trim();

@@ -1,21 +1,21 @@
-// Which part of the map is shown, and how large.
+// The visible part of the map and its scale.
 
 class View {
   constructor(size) {
     this.size = size; // of the terrain, metres
-    this.version = 0; // counts changes, for whoever keeps a drawing
+    this.version = 0; // counts changes, for cached drawings
     this.width = 1;
     this.height = 1;
     this.reset();
   }
 
-  /** How large what has no size on the map is drawn: smaller in a small window. */
+  /** Size of symbols, which have no extent on the map: smaller in a small window. */
   get figureScale() {
     return Math.min(Math.max(Math.min(this.width, this.height) / 520, 0.7), 1);
   }
 
-  /** Pixels per metre at which all of the terrain is shown. */
-  get whole() {
+  /** Pixels per metre at which the full terrain is visible. */
+  get fullScale() {
     const [width, height] = this.size;
     const margin = 22 * this.figureScale;
     const room = (pixels) => Math.max(pixels - 2 * margin, 20);
@@ -23,12 +23,12 @@ class View {
   }
 
   get zoom() {
-    return this.scale / this.whole;
+    return this.scale / this.fullScale;
   }
 
   reset() {
-    this.scale = this.whole;
-    this.x = this.size[0] / 2; // what is in the middle
+    this.scale = this.fullScale;
+    this.x = this.size[0] / 2; // the centre of the view
     this.y = this.size[1] / 2;
     this.version++;
   }
@@ -37,29 +37,29 @@ class View {
     const zoom = this.zoom;
     this.width = width;
     this.height = height;
-    this.scale = this.whole * zoom;
+    this.scale = this.fullScale * zoom;
     this.version++;
   }
 
   zoomAt(px, py, factor) {
     const [x, y] = this.toMap(px, py);
-    this.scale = Math.min(Math.max(this.scale * factor, 0.5 * this.whole), 100 * this.whole);
+    this.scale = Math.min(Math.max(this.scale * factor, 0.5 * this.fullScale), 100 * this.fullScale);
     this.x = x - (px - this.width / 2) / this.scale;
     this.y = y + (py - this.height / 2) / this.scale;
-    this.keepInSight();
+    this.keepOnMap();
   }
 
   panBy(dx, dy) {
-    this.lookAt(this.x - dx / this.scale, this.y + dy / this.scale);
+    this.centreOn(this.x - dx / this.scale, this.y + dy / this.scale);
   }
 
-  lookAt(x, y) {
+  centreOn(x, y) {
     this.x = x;
     this.y = y;
-    this.keepInSight();
+    this.keepOnMap();
   }
 
-  keepInSight() {
+  keepOnMap() {
     this.x = Math.min(Math.max(this.x, 0), this.size[0]);
     this.y = Math.min(Math.max(this.y, 0), this.size[1]);
     this.version++;

@@ -1,4 +1,4 @@
-"""The pages about movement: every model has its section, its scenario works and its picture is there."""
+"""docs/mobility.md: every mobility model has a section, a scenario that runs and a figure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_model_has_its_section_and_its_row() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace"}))
-def test_the_scenario_of_a_section_moves_its_clients_round_the_village(kind: str) -> None:
+def test_the_scenario_of_a_section_moves_its_clients_around_the_village(kind: str) -> None:
     assert (DOCS / "mobility" / f"{kind}.png").stat().st_size > 5000
     scenario = village(kind, 6)
     trace = movement_of(scenario, 300.0)
@@ -54,7 +54,7 @@ def test_the_scenario_of_a_section_moves_its_clients_round_the_village(kind: str
     assert positions.true(np.arange(6)) == pytest.approx(np.stack([x[:, 0], y[:, 0]], axis=1))
 
 
-def test_a_picture_shows_terrain_and_ways() -> None:
+def test_the_figure_shows_terrain_and_paths() -> None:
     axes = draw_movement(village("patrol"), 60.0).axes[0]
     assert axes.get_xlim() == (0, 600)
     assert axes.get_ylim() == (0, 400)
