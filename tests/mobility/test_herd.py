@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import shapely
-from making import Herd
 from every_model import sampled
+from making import Herd
 from test_movement import trace
 
 from fedmule.mobility.models.herd import GRAZE, REST, WALK

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import shapely
-from making import Waypoint
 from every_model import sampled
+from making import Waypoint
 
 from fedmule.mobility.models.roads import Roads
 from fedmule.mobility.road_network import RoadNetwork, grid_lines
