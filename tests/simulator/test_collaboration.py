@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fedmule.learning.data.image_sets import take_from
+from fedmule.learning.data.image_sets import import_from
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.scenario.load import load_scenario
 
@@ -30,7 +30,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
         pytest.skip("there are no digits beside the repository (../shared/data/mnist)")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDMULE_DATA", str(tmp_path_factory.mktemp("data")))
-        take_from("mnist", DIGITS)
+        import_from("mnist", DIGITS)
 
         @cache
         def summaries(name: str, *overrides: str) -> list[dict[str, Any]]:
