@@ -14,10 +14,10 @@ from fedmule.analysis.replay.page import page
 from fedmule.analysis.studies import Study
 
 STYLES = ("base.css", "study.css")
-SCRIPTS = ("text.js", "colours.js", "theme.js", "points.js", "table.js", "heat.js", "study.js")
+SCRIPTS = ("text.js", "colours.js", "theme.js", "filtered_runs.js", "table.js", "heat.js", "study.js")
 
-# Results by column of the index: what it is called, its unit and what it is multiplied by. The first ones, up to
-# MB on the air, are in the table at once; the others can be chosen.
+# Results by column of the index: name, unit, and the factor that converts to that unit. The table shows the first
+# IN_TABLE of them at once; the others can be chosen.
 RESULTS = {
     "personal_test_acc_mean": ("personal accuracy", "%", 100.0),
     "token_test_acc": ("token accuracy", "%", 100.0),
@@ -30,7 +30,7 @@ RESULTS = {
     "late_personal_test_acc": ("personal accuracy, late clients", "%", 100.0),
     "clients_visited": ("clients visited", "", 1.0),
     "clients_reached": ("clients reached", "", 1.0),
-    "missed": ("clients chased in vain", "", 1.0),
+    "missed": ("clients not reached", "", 1.0),
     "delivered_share": ("exchanges delivered", "%", 100.0),
     "gradient_steps": ("gradient steps", "", 1.0),
     "bytes_down": ("bytes to clients", "MB", 1e-6),
@@ -43,11 +43,11 @@ RESULTS = {
     "lyapunov": ("Lyapunov function", "", 1.0),
 }
 IN_TABLE = 5
-MOST_T = 200  # values; for more of them Student's t hardly changes
+MOST_T = 200  # values, beyond which Student's t hardly changes
 
 
 def study_page(study: Study, links: Mapping[str, str]) -> str:
-    """The page of a study, complete or not, as HTML; links are the pages of runs, by their names in the index."""
+    """The HTML page of a study, complete or not; `links` are the pages of its runs, by their names in the index."""
     index = study.index.assign(**_derived(study.index))
     results = [name for name in RESULTS if name in index and index[name].notna().any()]
     content = {
@@ -103,7 +103,7 @@ def _scaled(value: Any, factor: float) -> float | None:
 
 
 def _t975(most: int) -> list[float]:
-    """Student's t for 95 % intervals of 2, 3, … values."""
+    """Student's t for the 95 % intervals of 2, 3, … values."""
     from scipy.special import stdtrit
 
     return [round(float(stdtrit(n - 1, 0.975)), 4) for n in range(2, most + 1)]
