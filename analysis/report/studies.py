@@ -21,6 +21,7 @@ from fedmule.analysis.studies import Study, combinations_table
 
 RESULTS = (PERSONAL, "token_test_acc", "sim_time_s", "bytes")
 MOST_PANELS = 12
+MOST_LETTERS = 60  # of all labels below one panel of effects; more are drawn at an angle
 COMPARED = ("learning.algorithm", "column")  # what comparisons and experiments vary
 
 
@@ -42,9 +43,7 @@ def study_content(study: Study) -> Content:
 def _figures(study: Study, free: Sequence[str], content: Content) -> None:
     if not free:
         text = "Mean test accuracy over seeds with its 95 % band, against its cost."
-        content.items.append(
-            Item("accuracy", "Accuracy against cost", text, lambda: draw_costs(list(study.runs())))
-        )
+        content.items.append(Item("accuracy", "Accuracy against cost", text, lambda: draw_costs(list(study.runs()))))
         return
     if len(free) == 1 and free[0] in COMPARED:
         text = (
@@ -68,6 +67,10 @@ def _effects(study: Study) -> Figure:
     figure = picture(11.0, 7.0)
     for axes, metric in zip(figure.subplots(2, 2).ravel(), RESULTS, strict=True):
         draw_effect(study, metric=metric, axes=axes)
+        labels = axes.get_xticklabels()
+        if sum(len(label.get_text()) for label in labels) > MOST_LETTERS:
+            for label in labels:
+                label.set(rotation=25, horizontalalignment="right")
     return figure
 
 

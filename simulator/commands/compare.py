@@ -29,7 +29,9 @@ def add(commands: Any) -> None:
         help="personal accuracy to reach, such as 0.8 (default: nine tenths of the best)",
     )  # fmt: skip
     arguments.add_engine(compare)
-    compare.add_argument("--out", metavar="DIR", help="where to write runs and table (default: studies/NAME-algorithms)")
+    compare.add_argument(
+        "--out", metavar="DIR", help="where to write runs and table (default: studies/NAME-algorithms)"
+    )
     compare.set_defaults(command=_compare)
 
 

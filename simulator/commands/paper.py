@@ -90,7 +90,7 @@ def _tune(given: Any, experiment: Experiment, folder: Path, tuned_file: Path) ->
 
     plan = plan_tuning(experiment, given.seed, given.cells, given.columns)
     outcome = run_plan(plan, folder / "tuning", **_where(given))
-    trials = trials_of(plan, outcome.index.to_dict("records"))
+    trials = trials_of(plan, outcome.index)
     write_tuned(tuned_file, experiment.name, trials)
     _print_trials(trials, tuned_file)
     return report_failures(outcome.failures)

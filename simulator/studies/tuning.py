@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedmule.simulator.errors import UserError
 from fedmule.simulator.runs.folder import write_text
@@ -24,6 +24,9 @@ from fedmule.simulator.studies.experiment import (
     with_keys,
 )
 from fedmule.simulator.studies.plan import Changes, Plan, Point
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 VALIDATED: Changes = {"learning.validation_share": 0.2, "learning.evaluate_contacts": False}
 
@@ -64,13 +67,13 @@ def plan_tuning(
     return Plan(study.model_copy(update={"name": f"{experiment.name} tuning"}), tuple(points))
 
 
-def trials_of(plan: Plan, results: Sequence[Mapping[str, Any]]) -> list[Trial]:
-    """The trials of every grid that has been run completely, from the index's row of each point of the plan.
+def trials_of(plan: Plan, index: pd.DataFrame) -> list[Trial]:
+    """The trials of every grid that has been run completely, from the index of the plan.
 
     The best validation accuracy is chosen; if all diverged, nothing is.
     """
-    grids: dict[tuple[str, str], list[tuple[Changes, Mapping[str, Any]]]] = {}
-    for point, result in zip(plan.points, results, strict=True):
+    grids: dict[tuple[str, str], list[tuple[Changes, dict[Hashable, Any]]]] = {}
+    for point, result in zip(plan.points, index.to_dict("records"), strict=True):
         names = ("cell", "column", "choice")
         choice = {key: value for key, value in point.parameters.items() if key not in names}
         grids.setdefault((point.parameters["cell"], point.parameters["column"]), []).append((choice, result))
@@ -79,13 +82,14 @@ def trials_of(plan: Plan, results: Sequence[Mapping[str, Any]]) -> list[Trial]:
         if any(result["status"] != "done" for _, result in tried):
             continue
         scores = [validation_accuracy(result) for _, result in tried]
-        best = max(range(len(scores)), key=lambda i: -1.0 if scores[i] is None else scores[i])
+        ranks = [-1.0 if score is None else score for score in scores]
+        best = ranks.index(max(ranks))
         for i, (choice, _) in enumerate(tried):
             trials.append(Trial(cell, column, choice, scores[i], i == best and scores[i] is not None))
     return trials
 
 
-def validation_accuracy(result: Mapping[str, Any]) -> float | None:
+def validation_accuracy(result: Mapping[Hashable, Any]) -> float | None:
     """The validation accuracy of personal models at the end of a run; None if the run diverged."""
     accuracy = float(result["personal_validation_acc_mean"])
     return None if result["stopped_by"] == "diverged" or math.isnan(accuracy) else accuracy
