@@ -33,7 +33,10 @@ class Study:
 
     @property
     def parameters(self) -> list[str]:
-        """What was varied: keys of the scenario, or an experiment's cell and column; `scenario` if there are several."""
+        """What was varied: keys of the scenario, or the columns and cells of an experiment.
+
+        Where there are several scenarios, `scenario` is a parameter too.
+        """
         keys = [*self.study["vary"], *(key for table in self.study["zip"] for key in table)]
         several = len(self.study["scenarios"]) > 1 and "scenario" not in keys
         return (["scenario"] if several else []) + keys

@@ -48,8 +48,8 @@ def _figures(study: Study, free: Sequence[str], content: Content) -> None:
     if len(free) == 1 and free[0] in COMPARED:
         text = (
             "Left: the personal test accuracy of each; small dots are runs, large ones means with 95 % intervals. "
-            "Right: the difference to training alone, or to the first, paired seed by seed. An interval that excludes 0 "
-            "is more than chance for that one pair; the table of fedmule compare corrects for many pairs."
+            "Right: the difference to training alone, or to the first, paired seed by seed. An interval that excludes "
+            "0 is more than chance for that one pair; the table of fedmule compare corrects for many pairs."
         )
         draw = partial(draw_comparison, study, free[0])
         content.items.append(Item("comparison", "Compared side by side", text, draw))

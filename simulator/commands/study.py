@@ -19,9 +19,9 @@ def add(commands: Any) -> None:
     study = commands.add_parser(
         "study",
         help="vary keys of a scenario over seeds",
-        description="Run every combination of the values given over seeds and write one table of parameters and "
-        "results. Runs that are done are skipped, unless the program or their data have changed since. All combinations "
-        "have the same seeds, so that they differ only in what is varied.",
+        description="Run every combination of the values given over seeds, and write one table of parameters and "
+        "results. Runs that are done are skipped, unless the program or their data have changed since. All "
+        "combinations have the same seeds, so that they differ only in what is varied.",
     )
     study.add_argument(
         "scenario", nargs="+", metavar="SCENARIO", help="scenario files, scenarios that ship, or one study file"
@@ -101,4 +101,5 @@ def _announcement(plan: Plan, out: Path) -> str:
     seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
     which = "the same for every combination" if study.common_random_numbers else "other ones for every combination"
     count = len(plan.points) // seeds
-    return f"{count} combination{'s' if count > 1 else ''} × {seeds} seed{'s' if seeds > 1 else ''}, {which} → {out}\n"
+    combinations = f"{count} combination{'s' if count > 1 else ''}"
+    return f"{combinations} × {seeds} seed{'s' if seeds > 1 else ''}, {which} → {out}\n"

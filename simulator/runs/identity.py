@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,6 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from fedmule.learning.data.image_sets import IMAGE_SETS, cache_folder
@@ -31,6 +31,7 @@ NO_RESULTS = (
     "simulator/scenario/messages.py",
     "simulator/studies",
 )
+INSTALLED = ("site-packages", "dist-packages")
 LIBRARIES = ("networkx", "numba", "numpy", "scipy", "shapely", "simpy", "torch")
 
 
@@ -131,7 +132,7 @@ def files_of(scenario: Scenario, plugins: Mapping[str, Any]) -> Iterator[tuple[s
     """The files that a run reads, by the names under which they are recorded: data, traces, the user's modules."""
     yield from _named_in(scenario)
     for plugin in plugins.values():
-        for file in sorted(_sources(sys.modules.get(plugin.__module__), set())):
+        for file in sorted(_sources_of(plugin.__module__)):
             yield str(file), file
 
 
@@ -152,25 +153,39 @@ def _named_in(part: Part) -> Iterator[tuple[str, Path]]:
         yield values["kind"], cache_folder() / f"{values['kind']}.npz"
 
 
-def _sources(module: ModuleType | None, seen: set[Path]) -> set[Path]:
-    """The source of a user's module, and of those modules in its folder that it imports."""
-    source = _source_of(module)
-    if module is None or source is None or source in seen:
-        return seen
-    seen.add(source)
-    for value in list(vars(module).values()):
-        name = getattr(value, "__module__", None)
-        other = value if isinstance(value, ModuleType) else sys.modules.get(name) if isinstance(name, str) else None
-        file = _source_of(other)
-        if file is not None and file.is_relative_to(source.parent):
-            if "site-packages" not in file.relative_to(source.parent).parts:  # an environment kept in that folder
-                _sources(other, seen)
-    return seen
+def _sources_of(module: str) -> set[Path]:
+    """The source of a user's module, and of the modules beside it that it imports, directly or not."""
+    source = getattr(sys.modules.get(module), "__file__", None)
+    found: set[Path] = set()
+    if source is None or module.split(".")[0] == "fedmule":
+        return found
+    file = Path(source).resolve()
+    folder = file.parents[module.count(".") + (file.name == "__init__.py")]  # where its top-level package is
+    todo = [file]
+    while todo:
+        file = todo.pop()
+        if file not in found:
+            found.add(file)
+            todo += _imported_by(file, folder, digest_of_file(file))
+    return found
 
 
-def _source_of(module: ModuleType | None) -> Path | None:
-    """The file of a module; None where it has none, or is Fedmule's."""
-    file = getattr(module, "__file__", None)
-    if module is None or not isinstance(file, str) or module.__name__.split(".")[0] == "fedmule":
-        return None
-    return Path(file).resolve()
+@cache
+def _imported_by(file: Path, folder: Path, digest: str | None) -> list[Path]:
+    """The files of the modules in a folder that a module imports; installed packages are not looked into."""
+    try:
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    except (OSError, SyntaxError, ValueError):
+        return []
+    stems: list[Path] = []  # files without their endings
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            stems += [folder.joinpath(*alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = file.parents[node.level - 1] if node.level else folder
+            module = start.joinpath(*(node.module or "").split("."))
+            stems += [module, *(module / alias.name for alias in node.names)]
+    own = folder / file.relative_to(folder).parts[0] if folder.name in INSTALLED else folder
+    files = [path for stem in stems for path in (stem.with_suffix(".py"), stem / "__init__.py")]
+    program = folder / "fedmule"  # where that folder has a copy of it
+    return [f for f in files if f.is_relative_to(own) and not f.is_relative_to(program) and f.is_file()]

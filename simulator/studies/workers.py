@@ -125,8 +125,8 @@ class Cluster:
         except ModuleNotFoundError:
             raise UserError('--engine needs Dask: pip install "fedmule[study]"') from None
         try:
-            # Dask has no type annotations.
-            self._client: Any = Client(address, timeout=CONNECT_S, name="fedmule", set_as_default=False)  # type: ignore[no-untyped-call]
+            connect: Any = Client  # Dask has no type annotations
+            self._client = connect(address, timeout=CONNECT_S, name="fedmule", set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             raise UserError(f"--engine {address}: no Dask scheduler answers there: {error}") from None
         self._address = address
