@@ -112,6 +112,7 @@ class RunLog(NoLog):
         device: str,
         warnings: tuple[str, ...] = (),
         keep: dict[str, int] | None = None,
+        identity: dict[str, Any] | None = None,
     ) -> None:
         self.folder = folder
         self._track = scenario.log.track
@@ -129,6 +130,7 @@ class RunLog(NoLog):
             "system": platform.platform(),
             "python": platform.python_version(),
             "versions": {package: _version(package) for package in VERSIONS_OF},
+            "identity": identity,
             "warnings": list(warnings),
         }
         if keep is not None:

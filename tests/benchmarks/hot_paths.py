@@ -23,8 +23,8 @@ from fedmule.learning.algorithms.base import Contact, Settings, Task
 from fedmule.learning.algorithms.rwsadmm import Slack
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.evaluate import Evaluator
-from fedmule.learning.models.mlp import MLP
 from fedmule.learning.models.logistic import MLR
+from fedmule.learning.models.mlp import MLP
 from fedmule.learning.models.module import ModuleModel, cnn
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories, position_at

@@ -133,7 +133,10 @@ def own(kind: str, change: str = "") -> str:
         ("features[3, 2] = -np.inf", "row 3, feature 2 is not a finite number"),
         ("features[3, 2] = 1e39", "too large for float32"),
         ("features = features[:, 0]", "features must have the shape [samples, features], not (100,)"),
-        ("features = features.reshape(100, 5, 1)", "flatten each image to a row and pass the shape of an image as `shape`"),
+        (
+            "features = features.reshape(100, 5, 1)",
+            "flatten each image to a row and pass the shape of an image as `shape`",
+        ),
         ("features = features.astype(str)", "features must be numbers, not <U"),
         ("features, labels, owner = features[:0], labels[:0], None", "there are no samples"),
         ("classes = 1", "classes must be a whole number, 2 or more, not 1"),
@@ -238,7 +241,10 @@ NAN = np.where(np.arange(60) == 5, np.nan, np.arange(60) % 3)
     [
         ({"label": NAN}, "row 5 has no label: nan"),
         ({"label": np.where(NAN == 1, "", "a")}, "row 1 has no label: ''"),
-        ({"label": np.eye(3)[np.arange(60) % 3]}, "label must hold one value per sample, not an array of shape (60, 3)"),
+        (
+            {"label": np.eye(3)[np.arange(60) % 3]},
+            "label must hold one value per sample, not an array of shape (60, 3)",
+        ),
         ({"label": np.float64(3)}, "label must hold one value per sample, not an array of shape ()"),
         ({"label": np.zeros(60)}, "classes must be a whole number, 2 or more, not 1"),
         ({"features": np.float64(3)}, "features must have the shape [samples, features]"),
@@ -273,7 +279,10 @@ def test_broken_copies_of_image_sets(desk: Path, refused: Run, capsys: pytest.Ca
     packed = gzip.compress(content)
     spoilt = packed[:20] + bytes([packed[20] ^ 255]) + packed[21:]
     forms = {
-        "": [(content, "is not the published MNIST file: its MD5 checksum is"), (content[:-5], "is not the published MNIST file: its MD5 checksum is")],
+        "": [
+            (content, "is not the published MNIST file: its MD5 checksum is"),
+            (content[:-5], "is not the published MNIST file: its MD5 checksum is"),
+        ],
         ".gz": [(packed[:-12], "is not a complete gzip file"), (spoilt, "is not a complete gzip file")],
     }
     for suffix, contents in forms.items():
