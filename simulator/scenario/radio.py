@@ -242,5 +242,12 @@ if TYPE_CHECKING:
     Radio = Chosen
 else:
     Radio = one_of(
-        "wifi_direct", DiscRadio, WifiDirectRadio, ZigbeeRadio, BleRadio, LoraRadio, AcousticRadio, own=OwnRadio
+        "wifi_direct",
+        DiscRadio,
+        WifiDirectRadio,
+        ZigbeeRadio,
+        BleRadio,
+        LoraRadio,
+        AcousticRadio,
+        own=OwnRadio,
     )
