@@ -1,69 +1,46 @@
-"""Which algorithm is better: accuracy, cost to a target, and whether the difference is more than chance."""
+"""Comparing algorithms: accuracy, the cost of a target accuracy, and which differences are more than chance."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from fedmule.analysis.experiments import Table, interval
-from fedmule.analysis.loading import load_run
+from fedmule.analysis.experiments import Entry, FloatArray, Table, interval
 from fedmule.analysis.measures import to_accuracy
+from fedmule.simulator.runs.tables import read_table
 
 LEVEL = 0.05  # of significance, over all pairs together
-COSTS = {"visits": 1.0, "gradient_steps": 1.0, "sim_time_s": 3600.0, "bytes": 1e6}
+COSTS = {"visits": 1.0, "gradient_steps": 1.0, "sim_time_s": 3600.0, "bytes": 1e6}  # divided by these for the table
 
 
-@dataclass(frozen=True)
-class Contender:
-    """An algorithm's finished runs, by seed."""
-
-    name: str
-    runs: dict[int, Path]
-
-    @cached_property
-    def contacts(self) -> dict[int, pd.DataFrame]:
-        return {seed: load_run(folder).contacts for seed, folder in self.runs.items()}
-
-    @cached_property
-    def summaries(self) -> dict[int, dict[str, Any]]:
-        return {seed: load_run(folder).summary for seed, folder in self.runs.items()}
-
-    def values(self, name: str) -> dict[int, float]:
-        """A value of the summaries by seed; nan where it is null."""
-        return {seed: math.nan if s[name] is None else float(s[name]) for seed, s in self.summaries.items()}
-
-    def cost(self, target: float, against: str) -> dict[int, float]:
-        """What each run had spent when its personal accuracy first was at least the target; nan if it never was."""
-        return {seed: to_accuracy(contacts, target, against) for seed, contacts in self.contacts.items()}
+def costs(entry: Entry, target: float) -> dict[str, list[float]]:
+    """What each run had spent when its personal accuracy first reached the target; nan if it never did."""
+    contacts = [read_table(folder, "contacts").to_pandas() for folder in entry.runs.values()]
+    return {against: [to_accuracy(table, target, against) for table in contacts] for against in COSTS}
 
 
-def usual_target(contenders: Sequence[Contender]) -> float:
-    """Nine tenths of the best mean personal accuracy, down to a whole percent."""
-    means = [np.mean(list(c.values("personal_test_acc_mean").values())) for c in contenders if c.runs]
+def usual_target(entries: Sequence[Entry]) -> float:
+    """Nine tenths of the best mean personal accuracy, rounded down to a whole percent."""
+    means = [np.mean(list(entry.values("personal_test_acc_mean").values())) for entry in entries if entry.runs]
     return math.floor(90 * max(means)) / 100
 
 
-def better_than(contenders: Sequence[Contender]) -> dict[str, list[str]]:
-    """Whom each contender beats in personal accuracy by more than chance.
+def better_than(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """The columns that each column beats in personal accuracy by more than chance.
 
-    A paired t test over the seeds both have (they share data, start and movement), two-sided, over all pairs with
-    Holm's correction, so that the chance of one false claim in the whole table stays below 5 %.
+    A two-sided paired t test over the seeds both have, which share data, start model and movement, for every pair, with
+    Holm's correction: the probability of any false claim in the table stays below 5 %.
     """
     pairs = []
-    for i, a in enumerate(contenders):
-        for b in contenders[i + 1 :]:
+    for i, a in enumerate(entries):
+        for b in entries[i + 1 :]:
             ours, theirs = a.values("personal_test_acc_mean"), b.values("personal_test_acc_mean")
             difference = np.array([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
             if len(difference) >= 2:
-                pairs.append((_paired_p(difference), a.name, b.name, float(difference.mean())))
-    found: dict[str, list[str]] = {c.name: [] for c in contenders}
+                pairs.append((_paired_p(difference), a.column, b.column, float(difference.mean())))
+    found: dict[str, list[str]] = {entry.column: [] for entry in entries}
     for rank, (p, one, other, mean) in enumerate(sorted(pairs)):
         if p * (len(pairs) - rank) > LEVEL:
             break
@@ -72,8 +49,8 @@ def better_than(contenders: Sequence[Contender]) -> dict[str, list[str]]:
     return found
 
 
-def _paired_p(difference: np.ndarray[Any, Any]) -> float:
-    """Of Student's t test that the mean difference is 0."""
+def _paired_p(difference: FloatArray) -> float:
+    """The p-value of Student's t test that the mean difference is 0."""
     from scipy.special import stdtr
 
     n, spread = len(difference), difference.std(ddof=1)
@@ -82,40 +59,39 @@ def _paired_p(difference: np.ndarray[Any, Any]) -> float:
     return float(2 * stdtr(n - 1, -abs(difference.mean()) / (spread / math.sqrt(n))))
 
 
-def compare_table(contenders: Sequence[Contender], target: float) -> Table:
-    """A line per contender: accuracies in % (mean ± 95 % interval), cost to the target, whom it beats."""
+def compare_table(entries: Sequence[Entry], target: float) -> Table:
+    """A line per entry: accuracies in % (mean ± 95 % interval), the cost of the target, which others it beats."""
     to = f"to {100 * target:g} %"
     header = ["algorithm", "personal, %", "token, %", "gradients per client", f"visits {to}", f"gradients {to}"]
     header += [f"simulated h {to}", f"MB {to}", "reached", "better than"]
-    beaten, table = better_than(contenders), [header]
-    for contender in contenders:
-        if not contender.runs:
-            table.append([contender.name, "not run", *[""] * (len(header) - 2)])
+    beaten, table = better_than(entries), [header]
+    for entry in entries:
+        if not entry.runs:
+            table.append([entry.column, "not run", *[""] * (len(header) - 2)])
             continue
-        steps = [s["gradient_steps"] / s["clients"] for s in contender.summaries.values()]
-        costs = {against: contender.cost(target, against) for against in COSTS}
-        reached = sum(not math.isnan(value) for value in costs["visits"].values())
-        alone = all(s["algorithm"] == "local" for s in contender.summaries.values())
+        steps = [s["gradient_steps"] / s["clients"] for s in entry.summaries.values()]
+        spent = costs(entry, target)
+        reached = sum(not math.isnan(value) for value in spent["visits"])
         table.append(
             [
-                contender.name,
-                _percent(contender, "personal_test_acc_mean"),
-                "–" if alone else _percent(contender, "token_test_acc"),
+                entry.column,
+                _percent(entry, "personal_test_acc_mean"),
+                "–" if entry.is_local else _percent(entry, "token_test_acc"),
                 f"{np.mean(steps):.0f}",
-                *(_cost(costs[against], unit) for against, unit in COSTS.items()),
-                f"{reached} of {len(contender.runs)}",
-                ", ".join(beaten[contender.name]) or "–",
+                *(_mean_cost(spent[against], unit) for against, unit in COSTS.items()),
+                f"{reached} of {len(entry.runs)}",
+                ", ".join(beaten[entry.column]) or "–",
             ]
         )
     return table
 
 
-def _percent(contender: Contender, name: str) -> str:
-    mean, width = interval([100 * value for value in contender.values(name).values()])
+def _percent(entry: Entry, name: str) -> str:
+    mean, width = interval(entry.percent(name))
     return f"{mean:.2f}" + ("" if width is None else f" ± {width:.2f}")
 
 
-def _cost(values: dict[int, float], unit: float) -> str:
-    """The mean over the runs that got there; nothing where none did."""
-    reached = [value / unit for value in values.values() if not math.isnan(value)]
+def _mean_cost(values: Sequence[float], unit: float) -> str:
+    """The mean over the runs that reached the target; a dash if none did."""
+    reached = [value / unit for value in values if not math.isnan(value)]
     return f"{np.mean(reached):.4g}" if reached else "–"

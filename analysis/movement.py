@@ -1,4 +1,4 @@
-"""Pictures of movement traces and their contacts."""
+"""Figures of movement traces and their contacts."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 
 
 def draw_trace(trace: Trace, title: str = "") -> Figure:
-    """The ways on a map that begins at (0, 0), as a terrain does, beside how fast nodes move."""
+    """Draw the tracks on a map that starts at (0, 0), like a terrain, beside a histogram of speeds."""
     figure = picture(11.0, 5.2)
     left, right = figure.subplots(1, 2, width_ratios=[1.2, 1.0])
-    draw_ways(trace, left)
+    draw_tracks(trace, left)
     legs = trace.legs
     moving = legs.speed_mps > 0
     edges = _speed_edges(legs.speed_mps)
     right.hist(legs.speed_mps[moving], bins=edges, weights=legs.seconds[moving] / 3600, color=BLUE)
-    right.set(xlabel="speed (m/s)", ylabel="node-hours on the move")
+    right.set(xlabel="speed (m/s)", ylabel="node-hours in motion")
     right.grid(alpha=0.3)
     figure.suptitle(title, fontsize=10)
     return figure
 
 
 def _speed_edges(speed_mps: FloatArray) -> FloatArray:
-    """Forty classes from 0 to the highest speed: also where all speeds are one but for rounding."""
+    """Edges of 40 bins from 0 to the highest speed, valid even if all speeds differ only by rounding."""
     return np.linspace(0.0, max(1.02 * float(speed_mps.max(initial=0.0)), 0.1), 41)
 
 
-def draw_ways(trace: Trace, axes: Axes) -> None:
-    """Everyone's ways, and where they first are; of a large trace only some nodes."""
+def draw_tracks(trace: Trace, axes: Axes) -> None:
+    """Draw the tracks and the first positions; only some of the nodes if the trace is large."""
     every = draw_legs(trace, axes, BLUE, 0.4)
     first = trace.first[:-1]
-    note = "first positions" if every == 1 else f"first positions (ways of one node in {every})"
+    note = "first positions" if every == 1 else f"first positions (tracks of one node in {every})"
     axes.scatter(trace.x[first], trace.y[first], s=8, color=ORANGE, linewidths=0, zorder=3, label=note)
     low_x, low_y, high_x, high_y = trace.bounds
     pad = 0.02 * max(high_x, high_y, 1.0)
@@ -54,7 +54,7 @@ def draw_ways(trace: Trace, axes: Axes) -> None:
 
 
 def movement_of(scenario: Scenario, until_s: float, plugins: dict[str, Any] | None = None) -> Trace:
-    """How the clients of a scenario move up to a time, without a vehicle or anything to learn."""
+    """Trace of the clients of a scenario up to a time, without vehicle or learning."""
     from fedmule.simulator.streams import Streams
     from fedmule.simulator.world import build_world
 
@@ -68,23 +68,23 @@ def movement_of(scenario: Scenario, until_s: float, plugins: dict[str, Any] | No
 
 
 def draw_movement(scenario: Scenario, until_s: float, plugins: dict[str, Any] | None = None) -> Figure:
-    """The ways of a scenario's clients up to a time, on its terrain."""
+    """Draw the tracks of a scenario's clients up to a time, on its terrain."""
     width, height = scenario.terrain.size_m
     figure = picture(6.0, 6.0 * height / width + 0.7)
     axes = figure.subplots()
     draw_terrain(scenario.terrain.model_dump(), axes)
-    draw_ways(movement_of(scenario, until_s, plugins), axes)
+    draw_tracks(movement_of(scenario, until_s, plugins), axes)
     axes.set(xlim=(0, width), ylim=(0, height))
     return figure
 
 
 def draw_contacts(trace: Trace, contacts: Contacts, until_s: float = np.inf, title: str = "") -> Figure:
-    """How long contacts last and pairs wait, as shares that exceed a time; and neighbours over time."""
+    """Draw the distributions of contact and inter-contact times, and the number of neighbours over time."""
     figure = picture(11.0, 4.6)
     left, right = figure.subplots(1, 2)
     _exceeding(left, contact_times(contacts), "contact times", ORANGE)
     _exceeding(left, inter_contact_times(contacts), "inter-contact times", BLUE)
-    left.set(xscale="log", yscale="log", xlabel="time (s)", ylabel="share that lasts longer")
+    left.set(xscale="log", yscale="log", xlabel="time (s)", ylabel="fraction that lasts longer")
     left.grid(alpha=0.3)
     left.legend(frameon=False, fontsize=8)
     degree = degrees(trace, contacts, until_s)
@@ -99,7 +99,9 @@ def draw_contacts(trace: Trace, contacts: Contacts, until_s: float = np.inf, tit
 def _exceeding(axes: Axes, seconds: FloatArray, label: str, colour: str) -> None:
     seconds = np.sort(seconds[seconds > 0])
     if len(seconds):
-        share = 1 - np.arange(len(seconds)) / len(seconds)
+        fraction = 1 - np.arange(len(seconds)) / len(seconds)
         some = np.linspace(0, len(seconds) - 1, 1000).astype(np.int64)
-        kept = np.union1d(some, np.arange(max(0, len(seconds) - 1000), len(seconds)))  # all of the rare long ones
-        axes.step(seconds[kept], share[kept], where="pre", color=colour, label=label)
+        kept = np.union1d(
+            some, np.arange(max(0, len(seconds) - 1000), len(seconds))
+        )  # all of the longest, which are rare
+        axes.step(seconds[kept], fraction[kept], where="pre", color=colour, label=label)

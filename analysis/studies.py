@@ -1,4 +1,4 @@
-"""Parameter studies as pandas tables."""
+"""Folders of many runs as pandas tables."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from fedmule.simulator.runs.tables import read_table
 
 @dataclass(frozen=True)
 class Study:
-    """A parameter study.
+    """Many runs: a study, a comparison of algorithms, or an experiment.
 
-    index: a row per run with its folder `run`, `scenario`, `seed`, `replication`, a column for each varied key by its
-    dotted name, `status` (done, failed or missing), `error`, and everything in the run's summary.json.
+    index: a row per run with its folder `run`, `scenario`, `seed`, `replication`, a column for each parameter, `status`
+    (done, failed, stale or missing), `error`, and everything in the run's summary.json.
     """
 
     folder: Path
@@ -33,9 +33,13 @@ class Study:
 
     @property
     def parameters(self) -> list[str]:
-        """The keys that were varied; `scenario` where there are several."""
+        """What was varied: keys of the scenario, or the columns and cells of an experiment.
+
+        Where there are several scenarios, `scenario` is a parameter too.
+        """
         keys = [*self.study["vary"], *(key for table in self.study["zip"] for key in table)]
-        return (["scenario"] if len(self.study["scenarios"]) > 1 else []) + keys
+        several = len(self.study["scenarios"]) > 1 and "scenario" not in keys
+        return (["scenario"] if several else []) + keys
 
     @property
     def done(self) -> pd.DataFrame:
@@ -47,7 +51,7 @@ class Study:
         return load_run(self.folder / name)
 
     def runs(self, where: dict[str, Any] | None = None) -> Iterator[Run]:
-        """The runs that are done, or those of them with the values given."""
+        """The runs that are done, or only those with the values given."""
         for name in self.chosen(where)["run"]:
             yield self.run(name)
 
@@ -60,7 +64,8 @@ class Study:
         table = pa.concat_tables(parts, promote_options="default").to_pandas()
         lengths = [len(part) for part in parts]
         beside = {key: np.repeat(rows[key].to_numpy(), lengths) for key in ("run", *self.parameters, "seed")}
-        return table.assign(**beside)
+        contacts: pd.DataFrame = table.assign(**beside)
+        return contacts
 
     def measured(self, name: str, measure: Callable[[pd.DataFrame], float]) -> Study:
         """The study with one more column in its index: a measure of each run's contacts, such as a time to accuracy."""
@@ -69,26 +74,26 @@ class Study:
         return replace(self, index=self.index.assign(**{name: found}))
 
     def chosen(self, where: dict[str, Any] | None = None) -> pd.DataFrame:
-        """The rows of the index whose runs are done, or those of them with the values given."""
+        """The rows of the index whose runs are done, or only those with the values given."""
         return _matching(self.done, where)
 
     def values(self, parameter: str, where: dict[str, Any] | None = None) -> list[Any]:
-        """The values of a parameter, done or not: numbers by size, words in the study's order."""
+        """The values of a parameter, done or not: numbers ascending, words in the study's order."""
         if parameter not in self.parameters:
             raise ValueError(f"{parameter}: was not varied, only {', '.join(self.parameters) or 'nothing'}")
         found = list(dict.fromkeys(_matching(self.index, where)[parameter]))
         return sorted(found) if pd.api.types.is_numeric_dtype(self.index[parameter]) else found
 
     def free(self, where: dict[str, Any] | None = None) -> list[str]:
-        """The parameters that have several values independently: of keys that go together the first."""
+        """The parameters that vary independently and have several values; of keys that go together, the first."""
         together = {key for table in self.study["zip"] for key in list(table)[1:]}
         return [key for key in self.parameters if key not in together and len(self.values(key, where)) > 1]
 
     def must_be_all(self, where: dict[str, Any] | None, *parameters: str) -> None:
-        """Complain if other parameters vary too: a mean over them would be one of runs that are not alike."""
+        """Raise ValueError if other parameters vary too: a mean over them would mix runs that are not alike."""
         points = _matching(self.index, where)[self.parameters].drop_duplicates()
         for key in parameters:
-            self.values(key)  # complains of what was not varied
+            self.values(key)  # raises if it was not varied
         if points.duplicated(list(parameters)).any():
             others = [key for key in self.free(where) if key not in parameters]
             example = f"{{{others[0]!r}: {self.values(others[0])[0]!r}}}"
@@ -105,14 +110,15 @@ def load_study(folder: str | Path) -> Study:
     """The study in a folder, complete or not."""
     folder = Path(folder)
     if not (folder / "index.parquet").is_file():
-        raise FileNotFoundError(f"{folder} is not a study's folder: it has no index.parquet")
+        raise FileNotFoundError(f"{folder} is not the folder of a study: it has no index.parquet")
     study = tomllib.loads((folder / "study.toml").read_text(encoding="utf-8"))
     return Study(folder, study, pd.read_parquet(folder / "index.parquet"))
 
 
-def points_table(index: pd.DataFrame, parameters: Sequence[str]) -> Table:
-    """A line per point: parameters, accuracies in % and cost, mean ± 95 % interval over seeds."""
-    keys = (["scenario"] if index["scenario"].nunique() > 1 else []) + list(parameters)
+def combinations_table(index: pd.DataFrame, parameters: Sequence[str]) -> Table:
+    """A line per combination: parameters, accuracies in % and cost, mean ± 95 % interval over seeds."""
+    several = index["scenario"].nunique() > 1 and "scenario" not in parameters
+    keys = (["scenario"] if several else []) + list(parameters)
     table = [[*(keys or ["scenario"]), "personal, %", "token, %", "visits", "simulated h", "MB on the air", "seeds"]]
     groups = index.groupby(keys or ["scenario"], sort=False)
     for values, rows in groups:

@@ -1,1 +1,1 @@
-"""Data, models, client state and the algorithms. Knows no geometry and no clock."""
+"""Data, models, client state and algorithms; independent of geometry and time."""

@@ -1,4 +1,4 @@
-"""The costs of a run's exchanges, in order: all that the world must know of learning to be replayed."""
+"""The costs of a run's exchanges, in order: all that a replay of the world needs to know about learning."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def _no_numbers() -> IntArray:
 
 @dataclass
 class JournalArrays:
-    """A journal as plain arrays, for a checkpoint."""
+    """A journal as plain arrays, as stored in a checkpoint."""
 
-    order: IntArray = field(default_factory=_no_numbers)  # [k] which of the distinct costs each exchange had
-    clients: IntArray = field(default_factory=_no_numbers)  # [m] how many clients each distinct cost is for
+    order: IntArray = field(default_factory=_no_numbers)  # [k] index of each exchange's cost among the distinct costs
+    clients: IntArray = field(default_factory=_no_numbers)  # [m] number of clients of each distinct cost
     flags: NDArray[np.bool_] = field(default_factory=lambda: np.empty((0, 2), dtype=bool))  # [m,2] broadcast, charged
-    bytes_down: IntArray = field(default_factory=_no_numbers)  # of all distinct costs, one after the other
+    bytes_down: IntArray = field(default_factory=_no_numbers)  # of all distinct costs, concatenated
     bytes_up: IntArray = field(default_factory=_no_numbers)
     flops: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
 class Journal:
-    """The cost of every exchange of a run, in order. Most are alike, so each distinct cost is kept once."""
+    """The cost of every exchange of a run, in order. Most are equal, so each distinct cost is stored once."""
 
     def __init__(self) -> None:
         self._distinct: list[Exchange] = []
@@ -40,7 +40,7 @@ class Journal:
         self._order = array("q")
 
     def add(self, cost: Exchange) -> Exchange:
-        """Note a cost, and return it."""
+        """Append a cost and return it."""
         key = (
             *(cost.bytes_down.tobytes(), cost.bytes_up.tobytes(), cost.flops.tobytes()),
             *(cost.broadcast, cost.charged),
@@ -55,7 +55,7 @@ class Journal:
         return (self._distinct[number] for number in tuple(self._order))
 
     def arrays(self) -> JournalArrays:
-        """The whole journal, for a checkpoint."""
+        """Return the complete journal as arrays, for a checkpoint."""
         if not self._distinct:
             return JournalArrays()
         return JournalArrays(
@@ -69,7 +69,7 @@ class Journal:
 
     @classmethod
     def from_arrays(cls, arrays: JournalArrays) -> Journal:
-        """The journal that `arrays` was made of."""
+        """Restore the journal that `arrays` came from."""
         ends = np.cumsum(arrays.clients)
         parts = [np.split(part, ends)[:-1] for part in (arrays.bytes_down, arrays.bytes_up, arrays.flops)]
         distinct = [

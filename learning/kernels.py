@@ -1,7 +1,7 @@
-"""The steps of a visit for dense networks, compiled: what `descend` does with MLP.gradient and Pull, only faster.
+"""Compiled steps of a visit for dense networks: the same as `descend` with MLP.gradient and Pull, but faster.
 
-Nothing is copied or allocated in a step. Loops run along contiguous numbers, several rows at a time, so that a number
-once loaded is used several times. The order of every sum is fixed: the same numbers in, the same bits out.
+A step copies and allocates nothing. Loops run along contiguous memory, several rows at a time, so that each number
+loaded is used several times. The order of every sum is fixed: the same numbers in, the same bits out.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-AT_ONCE = 5  # rows that enter a sum together
+AT_ONCE = 5  # rows summed together
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function on its first call, and keep the result for later runs where there is a place to keep it.
+    """Compile a function on its first call, and cache the result on disk for later runs if possible.
 
-    The compiler may choose the order of a sum, but infinities and nan stay: by them a run that diverges is noticed.
+    The compiler may choose the order of a sum, but must preserve inf and nan: they reveal a run that diverges.
     """
     return _compiled(function)
 
 
-def part(function: Callable[..., Any]) -> Any:
-    """Compile a function as a part of each that calls it.
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a function inline in each of its callers.
 
-    As one of its own it could be optimised in two ways, and which of them a caller finds would depend on whether it
-    was compiled in this run or kept from an earlier one: other bits.
+    Compiled separately, it could be optimised in two ways, and which one a caller uses would depend on whether it was
+    compiled in this run or loaded from the cache: the bits would differ.
     """
     return _compiled(function, forceinline=True)
 
@@ -41,22 +41,22 @@ def _compiled(function: Callable[..., Any], **more: Any) -> Any:
     keys: Any = {"fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy", **more}
     try:
         return njit(cache=True, **keys)(function)
-    except RuntimeError:  # neither this folder nor the user's cache can be written to
+    except RuntimeError:  # neither this folder nor the user's cache is writable
         return njit(**keys)(function)
 
 
 def widths(eps: Any, like: Array) -> Array:
-    """The half-widths of a tube, one for each coordinate of a model [d]."""
-    return _all_alike(eps, len(like), like.dtype) if isinstance(eps, float) else np.asarray(eps)
+    """Return the half-width of a tube for each coordinate of a model [d]."""
+    return _constant(eps, len(like), like.dtype) if isinstance(eps, float) else np.asarray(eps)
 
 
 @lru_cache(maxsize=8)
-def _all_alike(eps: float, size: int, dtype: Any) -> Array:
+def _constant(eps: float, size: int, dtype: Any) -> Array:
     return np.full(size, eps, dtype)
 
 
-def space(widths: tuple[int, ...], batch: int, dtype: Any) -> tuple[Array, Array, Array, Array]:
-    """The memory that `steps` needs: outputs and errors of all layers, factors, and the numbers 0, 1, …"""
+def workspace(widths: tuple[int, ...], batch: int, dtype: Any) -> tuple[Array, Array, Array, Array]:
+    """Allocate the memory of `steps`: outputs and errors of all layers, factors, and the numbers 0, 1, 2, and so on."""
     widest = max(widths[1:])
     most = max(batch, widest)
     shapes = (len(widths) - 1, batch, widest), (len(widths) - 1, batch, widest), (most + 1, most + AT_ONCE)
@@ -81,10 +81,10 @@ def steps(
     factors: Array,
     every: Array,
 ) -> float:
-    """Train a model x [d] in place, its layers being views of it: weights [out,in] and bias. Returns the mean loss.
+    """Train a model x [d] in place and return the mean loss; `layers` are views of x: weights [out,in] and bias.
 
-    The batches are rows [steps,B] of features and labels; scale is −η/B. At each step the model is pulled towards the
-    anchor [d], unless the strength is 0, in a tube of half-widths eps [d]: before it steps, or after.
+    `batches` are rows [steps,B] of features and labels; `scale` is −η/B. Unless `strength` is 0, each step pulls the
+    model towards the tube of half-widths eps [d] around the anchor [d]: before the step if `first`, else after.
     """
     count, batch = batches.shape
     last = len(layers) - 1
@@ -108,10 +108,11 @@ def steps(
             a, own = outputs[layer], every
         if strength > 0 and not first:
             pull(x, anchor, strength, eps)
-    return loss / (count * batch)
+    mean: float = loss / (count * batch)
+    return mean
 
 
-@part
+@inlined
 def _multiply(a: Array, rows: Array, weights: Array, bias: Array, relu: bool, out: Array) -> None:
     """out[b] = bias + weights · a[rows[b]], no less than 0 with relu; two samples and five outputs at once."""
     lowest = out.dtype.type(0.0 if relu else -np.inf)
@@ -141,7 +142,7 @@ def _multiply(a: Array, rows: Array, weights: Array, bias: Array, relu: bool, ou
             out[b, o] = lowest if out[b, o] < lowest else out[b, o]
 
 
-@part
+@inlined
 def _softmax_error(scores: Array, labels: Array, rows: Array, classes: int, scale: float, error: Array) -> float:
     """error = scale · (p − 1 at the label) of scores [B,c]; returns the sum of the losses."""
     loss = 0.0
@@ -159,7 +160,7 @@ def _softmax_error(scores: Array, labels: Array, rows: Array, classes: int, scal
     return loss
 
 
-@part
+@inlined
 def _back(error: Array, weights: Array, a: Array, every: Array, factors: Array, before: Array) -> None:
     """before[b] = Σ_o error[b,o] weights[o], where a layer's inputs a are positive."""
     batch, (outs, inputs) = len(before), weights.shape
@@ -174,7 +175,7 @@ def _back(error: Array, weights: Array, a: Array, every: Array, factors: Array, 
             before[b, k] = before[b, k] if a[b, k] > 0 else 0
 
 
-@part
+@inlined
 def _step(weights: Array, bias: Array, error: Array, a: Array, rows: Array, batch: int, factors: Array) -> None:
     """weights[o] += Σ_b error[b,o] a[rows[b]] and bias[o] += Σ_b error[b,o]."""
     for o in range(len(weights)):
@@ -184,7 +185,7 @@ def _step(weights: Array, bias: Array, error: Array, a: Array, rows: Array, batc
     _add(weights, len(weights), a, rows, batch, weights.shape[1], factors)
 
 
-@part
+@inlined
 def _add(to: Array, sums: int, a: Array, rows: Array, terms: int, width: int, e: Array) -> None:
     """to[i] += Σ_k e[i,k] a[rows[k]] for i < sums, k < terms; two sums of five terms at once, the missing ones 0."""
     last, end = sums - 1, terms - 1
@@ -205,7 +206,7 @@ def _add(to: Array, sums: int, a: Array, rows: Array, terms: int, width: int, e:
                 to[h, j] += f0 * a[r0, j] + f1 * a[r1, j] + f2 * a[r2, j] + f3 * a[r3, j] + f4 * a[r4, j]
 
 
-@part
+@inlined
 def pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
     """x ← x − strength·(q − clip(q, ±eps)) with q = x − anchor."""
     for j in range(len(x)):
@@ -217,7 +218,7 @@ def pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
 
 
 def arrive(clients: Array, own: Array, kept: Sequence[Array], y: Array, beta: float, eps: Any) -> tuple[Array, Array]:
-    """Models x [S,d] to begin with, those kept or y [S,d] or [1,d], within ±eps of y; and the anchors y − lam/β."""
+    """Return initial models x [S,d], stored ones or y ([S,d] or [1,d]), within ±eps of y, and the anchors y − lam/β."""
     models, duals = kept[:2]
     x, anchors = np.empty((2, len(clients), y.shape[1]), y.dtype)
     bounds, scale = widths(eps, y[0]), y.dtype.type(1 / beta)
@@ -240,7 +241,7 @@ def contribute(
     eps: Any,
     share: float,
 ) -> tuple[Array, float]:
-    """Enter x [S,d] and what follows in the rows kept; returns token + share·Σ(c − last) and how far that is."""
+    """Store x [S,d], its duals and contributions; return token + share·Σ(c − last) and its distance from the token."""
     number, bounds, moved = y.dtype.type, widths(eps, token), np.zeros_like(token)
     numbers = number(1 / beta), number(kappa)
     for i, client in enumerate(clients.tolist()):
@@ -270,11 +271,11 @@ def _contribute(
     counts: bool,
     step: Array,
 ) -> float:
-    """What rwsadmm.contribution does, with scale = 1/β; step += c − its last value if that counts, else c − token.
+    """Compute rwsadmm.contribution with scale = 1/β; step += c − (its last value if `counts`, else the token).
 
-    The model becomes x; returns |x − model|².
+    Sets the model to x; returns |x − model|².
     """
-    total = x.dtype.type(0)
+    total: float = x.dtype.type(0)
     for j in range(len(x)):
         scaled = scale * lam[j]
         q = x[j] - y[j] + scaled
@@ -292,7 +293,7 @@ def _contribute(
 
 @compiled
 def _move(step: Array, token: Array, share: float) -> float:
-    """step becomes token + share · step; returns the square of how far that is."""
+    """step ← token + share · step; return the squared length of the move."""
     total = 0.0
     for j in range(len(token)):
         move = share * step[j]

@@ -1,4 +1,4 @@
-"""What the clients' state and data take, and whether the device has room for it."""
+"""Memory of the clients' state and data, and whether it fits on the device."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def estimate(clients: int, parameters: int, state_copies: int, data_bytes: int) -> int:
-    """Bytes of `state_copies` tensors [n,d] and the data; the rest is small beside them."""
+    """Estimate the bytes of `state_copies` tensors [n,d] and the data; everything else is small."""
     return BYTES_PER_NUMBER * clients * parameters * state_copies + data_bytes
 
 
 def size_of(data: ClientData) -> int:
-    """Bytes of the samples and their labels."""
+    """Return the bytes of the samples and their labels."""
     return sum(tensor.numel() * tensor.element_size() for tensor in (data.features, data.labels))
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """What is free on the device; None where nobody knows."""
+    """Return the free bytes of the device; None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:
@@ -34,25 +34,25 @@ def free_bytes(device: torch.device) -> int | None:
                 return 1024 * int(line.split()[1])
     except (OSError, ValueError, IndexError):
         pass
-    try:  # no such file on this system: at most all there is
+    try:  # no such file on this system: use the total as an upper bound
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
 
 
-def make_room(needed: int, device: torch.device) -> None:
-    """Raise MemoryShortError with advice if so many bytes more do not fit on the device."""
+def require_memory(needed: int, device: torch.device) -> None:
+    """Raise a MemoryShortError with advice unless this many more bytes fit on the device."""
     free = free_bytes(device)
     if free is not None and needed > free:
         elsewhere = ', or learning.device = "cpu"' if device.type != "cpu" else ""
         raise MemoryShortError(
-            f"the clients' models and data need about {readable(needed)}, and {device} has {readable(free)} free: take "
+            f"the clients' models and data need about {readable(needed)}, but {device} has {readable(free)} free: use "
             f"fewer clients (clients.count), a smaller model, fewer samples (learning.max_train_samples){elsewhere}"
         )
 
 
 def readable(count: int) -> str:
-    """Bytes as kB, MB or GB."""
+    """Format bytes as kB, MB or GB."""
     for unit, size in (("GB", 10**9), ("MB", 10**6)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

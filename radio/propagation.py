@@ -125,7 +125,7 @@ class Friis(Propagation):
 class LogDistance(Propagation):
     """Log-distance propagation: a loss at 1 m and an exponent."""
 
-    def __init__(self, exponent: float = 3.0, reference_loss_db: float = 46.6777) -> None:
+    def __init__(self, exponent: float, reference_loss_db: float) -> None:
         self._exponent = exponent
         self._reference_loss_db = reference_loss_db
 
@@ -141,7 +141,7 @@ class LogDistance(Propagation):
 class TwoRay(Friis):
     """Two-ray ground reflection: free space up to the crossover distance."""
 
-    def __init__(self, frequency_mhz: float, height_m: tuple[float, float] = (1.5, 1.5)) -> None:
+    def __init__(self, frequency_mhz: float, height_m: tuple[float, float]) -> None:
         super().__init__(frequency_mhz)
         self._height_m = height_m
 
@@ -155,9 +155,9 @@ class ThreeLogDistance(Propagation):
 
     def __init__(
         self,
-        distances_m: tuple[float, float, float] = (1.0, 200.0, 500.0),
-        exponents: tuple[float, float, float] = (1.9, 3.8, 3.8),
-        reference_loss_db: float = 46.6777,
+        distances_m: tuple[float, float, float],
+        exponents: tuple[float, float, float],
+        reference_loss_db: float,
     ) -> None:
         self._distances_m = distances_m
         self._exponents = exponents
@@ -174,10 +174,10 @@ class Nakagami(LogDistance):
 
     def __init__(
         self,
-        exponent: float = 3.0,
-        reference_loss_db: float = 46.6777,
-        m: tuple[float, float, float] = (1.5, 0.75, 0.75),
-        from_m: tuple[float, float] = (80.0, 200.0),
+        exponent: float,
+        reference_loss_db: float,
+        m: tuple[float, float, float],
+        from_m: tuple[float, float],
     ) -> None:
         super().__init__(exponent, reference_loss_db)
         self._m = m

@@ -1,4 +1,4 @@
-"""Running from Python, such as in a notebook: each function runs something and returns its folder."""
+"""Running from Python, such as in a notebook: each function runs simulations and returns the folder of results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedmule.simulator.studies.plan import Study, StudyPoint
+    from fedmule.simulator.studies.plan import Plan
 
 Changes = Mapping[str, Any]  # values by dotted keys, such as {"vehicle.speed_mps": 8}
 
@@ -24,9 +24,9 @@ def run(
 ) -> Path:
     """Run a scenario (one that ships, a file, or its tables as a dict) and return the run folder, for load_run.
 
-    Where a scenario names a class of your own you may give the class itself: {"clients.mobility": MyModel}, or
-    {"clients.mobility": {"kind": MyModel, "radius_m": 120.0}} with its arguments. By default the folder is a new one in
-    runs/. Bad input raises simulator.errors.UserError, whose text says what is wrong.
+    Where a scenario names a class of your own you may pass the class itself: {"clients.mobility": MyModel}, or
+    {"clients.mobility": {"kind": MyModel, "radius_m": 120.0}} with its arguments. By default a new folder is made in
+    runs/. Raises simulator.errors.UserError, whose text says what is wrong, on bad input.
     """
     from fedmule.simulator.runs.run import run_scenario
     from fedmule.simulator.scenario.load import load_scenario, scenario_of
@@ -57,17 +57,17 @@ def study(
 ) -> Path:
     """Run every combination of values over seeds, skipping what is done, and return the study's folder, for load_study.
 
-    Values are lists, or ranges such as "5..20:5". Runs go to processes of their own: classes of your own must lie in a
-    module beside the notebook, and be allowed. Runs that fail are told in a warning and do not stop the rest.
+    Values are lists, or ranges such as "5..20:5". Every run has a process of its own: your own classes must be in a
+    module beside the notebook, and plugins allowed. Runs that fail raise a warning and do not stop the others.
     """
     from fedmule.simulator.scenario.load import find_scenario
-    from fedmule.simulator.studies.plan import Study, plan
+    from fedmule.simulator.studies.plan import StudyFile, plan_study
 
     sources = tuple([str(scenario)] if isinstance(scenario, str | Path) else scenario)
     varied = {key: value if isinstance(value, str) else tuple(value) for key, value in values.items()}
-    wanted = Study(name=find_scenario(sources[0]).stem, scenarios=sources, vary=varied, set=dict(changes or {}))
-    wanted = wanted.model_copy(update={"seeds": seeds})
-    return _study(wanted, plan(wanted), Path(out or f"studies/{wanted.name}"), jobs, quiet, allow_plugins)
+    name = find_scenario(sources[0]).stem
+    plan = plan_study(StudyFile(name=name, scenarios=sources, vary=varied, set=dict(changes or {}), seeds=seeds))
+    return _run_plan(plan, Path(out or f"studies/{name}"), jobs, quiet, allow_plugins)
 
 
 def compare(
@@ -83,27 +83,25 @@ def compare(
 ) -> Path:
     """Run algorithms, and always local training, on the same world and data; return the folder, for load_study."""
     from fedmule.simulator.scenario.load import find_scenario
-    from fedmule.simulator.studies.compare import comparison
+    from fedmule.simulator.studies.compare import plan_comparison
 
     folder = Path(out or f"studies/{find_scenario(str(scenario)).stem}-algorithms")
-    wanted, points = comparison(folder.name, str(scenario), algorithms, changes or {}, seeds)
-    return _study(wanted, points, folder, jobs, quiet, allow_plugins)
+    plan = plan_comparison(folder.name, str(scenario), algorithms, changes or {}, seeds, allow_plugins=allow_plugins)
+    return _run_plan(plan, folder, jobs, quiet, allow_plugins)
 
 
-def _study(
-    study: Study, points: list[StudyPoint], out: Path, jobs: int | None, quiet: bool, allow_plugins: bool
-) -> Path:
-    from fedmule.simulator.studies.index import carry_out
+def _run_plan(plan: Plan, out: Path, jobs: int | None, quiet: bool, allow_plugins: bool) -> Path:
+    from fedmule.simulator.studies.batch import run_plan
 
-    _, failures = carry_out(study, points, out, jobs=jobs, quiet=quiet, allow_plugins=allow_plugins)
+    failures = run_plan(plan, out, jobs=jobs, quiet=quiet, allow_plugins=allow_plugins).failures
     if failures:
-        text = f"{len(failures)} of {len(points)} runs failed, the first one so: {failures[0].error.strip()}"
+        text = f"{len(failures)} of {len(plan.points)} runs failed; the first error: {failures[0].error.strip()}"
         warnings.warn(text, stacklevel=3)
     return out
 
 
 def _by_name(value: Any, key: str, own: dict[str, Any]) -> Any:
-    """A scenario's value in which classes and functions are named as files name them; `own` gets them by dotted key."""
+    """A scenario's value with classes and functions replaced by their names; `own` receives them by dotted key."""
     if isinstance(value, Mapping):
         return {name: _by_name(part, f"{key}.{name}".lstrip("."), own) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -20,7 +20,7 @@ from fedmule.learning.data.sites import Shift, SiteData, share_within
 from fedmule.learning.errors import DataError, MemoryShortError
 from fedmule.learning.evaluate import Evaluator
 from fedmule.learning.learner import Learner
-from fedmule.learning.models.model import Model, layers
+from fedmule.learning.models.protocol import Model, layers
 from fedmule.learning.models.trial import try_model, wrap
 from fedmule.learning.tokens import carried_by
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
@@ -43,7 +43,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
     copies = int(chosen.ask("state_tensors"))
     memory_bytes = memory.estimate(data.clients, model.parameters, copies, memory.size_of(data))
     try:
-        memory.make_room(memory_bytes - (memory.size_of(data) if device.type == "cpu" else 0), device)
+        memory.require_memory(memory_bytes - (memory.size_of(data) if device.type == "cpu" else 0), device)
     except MemoryShortError as error:
         raise UserError(str(error)) from None
     data = data.to(device)

@@ -17,8 +17,9 @@ from fedmule.mobility.models.movement import Waypoints
 from fedmule.radio.exchange import Load, Outcome, ideal_exchange, run_exchange
 from fedmule.radio.link import delay_at_s, link_over_time, linked
 from fedmule.simulator.build import build_learner
-from fedmule.simulator.ledger import Ledger, Visit
-from fedmule.simulator.meetings import Meeting, Meetings
+from fedmule.simulator.events import Meeting, Visit
+from fedmule.simulator.ledger import Ledger
+from fedmule.simulator.meetings import Meetings
 from fedmule.simulator.phase import Phase, Replay, Watch
 from fedmule.simulator.runs.columns import Summary
 from fedmule.simulator.runs.folder import NoLog
@@ -52,12 +53,12 @@ class Simulation:
 
     @property
     def learner(self) -> Learner:
-        """Who learns in the present phase."""
+        """The learner of the present phase."""
         return self._phase.learner
 
     @property
     def ledger(self) -> Ledger:
-        """What has happened, as counted in the present phase."""
+        """The ledger of the present phase."""
         return self._phase.ledger
 
     def replay(self, journal: Journal, visits: int, restore: Callable[[Phase], None]) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.learning.algorithms.base import Contact, Exchange, Update
+from fedmule.learning.algorithms.base import Update
 from fedmule.learning.evaluate import Overview
 from fedmule.learning.learner import Learner
-from fedmule.radio.exchange import Outcome
-from fedmule.simulator.meetings import Meeting
+from fedmule.simulator.events import Meeting, Visit
 from fedmule.simulator.runs.columns import ClientRows, ContactRow, LastValues, MeetingRow, StopReason, Summary
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
@@ -24,22 +23,8 @@ from fedmule.simulator.stopping import Stopping
 IntArray = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Visit:
-    """One visit, as the engine saw it."""
-
-    contact: Contact
-    active: IntArray
-    exchange: Exchange
-    outcome: Outcome
-    update: Update | None  # None: nobody was delivered
-    began_s: float
-    vehicle: int | None = None  # None for an ideal server
-    position: NDArray[np.float64] | None = None  # [2] of the vehicle
-
-
 class _Personal(TypedDict):
-    """Accuracies of personal models, as columns of contacts and keys of the summary."""
+    """Accuracies of personal models, by their names in contacts and in the summary."""
 
     personal_test_acc_mean: float
     personal_test_acc_weighted: float
@@ -47,7 +32,7 @@ class _Personal(TypedDict):
 
 
 class Ledger:
-    """Counts visits, bytes and time, evaluates models when that is due, and logs both."""
+    """Counts visits, bytes and time, evaluates models when they are due, and logs both."""
 
     def __init__(self, scenario: Scenario, learner: Learner) -> None:
         n = scenario.clients.count
@@ -68,7 +53,7 @@ class Ledger:
         self._start_accuracy = self.accuracy
         self._evaluated_at = -1  # the visit after which all clients were evaluated last
         self._late: IntArray | None = None  # who joined late
-        self._late_token_accuracy: float | None = None  # on their test data when they joined
+        self._late_token_accuracy: float | None = None  # on their test data, when they joined
         self._last = _last_values(None, None)
 
     def open(self, log: NoLog) -> None:
@@ -76,12 +61,12 @@ class Ledger:
         self._log = log
 
     def start(self) -> None:
-        """Start the clock of the host, and evaluate everyone before the first visit."""
+        """Start counting host time, and evaluate everyone before the first visit."""
         self._began = time.perf_counter()
         self._last = _newer(self._last, _last_values(None, self._evaluate()))
 
     def resume(self, host_time_s: float) -> None:
-        """Go on where a checkpoint was written after so many seconds of host time."""
+        """Continue from a checkpoint that was written after `host_time_s`."""
         self._began = time.perf_counter() - host_time_s
         self._stopping.resume()
 
@@ -103,6 +88,7 @@ class Ledger:
 
     @property
     def stopped_by(self) -> StopReason | None:
+        """Why the run is over; None while it is not."""
         return self._stopping.stopped_by
 
     def progress(self, now: float) -> float:
@@ -120,7 +106,7 @@ class Ledger:
     # --- what happens --------------------------------------------------------------------------------------
 
     def joined(self, late: IntArray) -> None:
-        """Enter clients that join late, and what the token is worth to them."""
+        """Enter clients that join late, and the token's accuracy on their test data."""
         self._late = late
         self._late_token_accuracy = float(self._learner.token_accuracy()[late].mean())
 
@@ -151,7 +137,12 @@ class Ledger:
                 meeting=self.meetings,
                 sim_time_s=outcome.end_s,
                 visits=self.visits,
-                **{"a": a, "b": b, "a_x_m": a_x_m, "a_y_m": a_y_m, "b_x_m": b_x_m, "b_y_m": b_y_m},
+                a=a,
+                b=b,
+                a_x_m=a_x_m,
+                a_y_m=a_y_m,
+                b_x_m=b_x_m,
+                b_y_m=b_y_m,
                 meeting_s=outcome.end_s - meeting.began_s,
                 airtime_s=outcome.airtime_s,
                 bytes=charged,
@@ -166,7 +157,7 @@ class Ledger:
         due = self.visits % learning.evaluate_every == 0
         if due or learning.evaluate_contacts:
             self._learner.refresh()
-        last = self.over(self.now) and self.stopped_by != "interrupted"  # a run that was interrupted may go on
+        last = self.over(self.now) and self.stopped_by != "interrupted"  # an interrupted run may be resumed
         judged = due or last or learning.evaluate_contacts
         values = _last_values(update, self._evaluate() if due or last else None)
         charged = int(visit.exchange.charged)

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Exchange
 from fedmule.radio.exchange import Load, Outcome, run_exchange
 from fedmule.radio.link import first_linked, link_between
+from fedmule.simulator.events import Meeting
 from fedmule.simulator.vehicle import Vehicle
 from fedmule.simulator.world import World
 
 Process = Generator[simpy.Event, object, None]
-
-
-@dataclass(frozen=True)
-class Meeting:
-    """An attempt of two vehicles to exchange what they carry."""
-
-    vehicles: tuple[int, int]
-    began_s: float
-    positions: NDArray[np.float64]  # [2,2] where they were when it began
-    exchange: Exchange
-    outcome: Outcome
-
-    @property
-    def delivered(self) -> bool:
-        """Whether both got the other's token; otherwise nothing has changed."""
-        return bool(self.outcome.delivered[0])
 
 
 class Meetings:

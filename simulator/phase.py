@@ -1,4 +1,4 @@
-"""The phases of a run: live, or before that the replay of the past of a run that is resumed."""
+"""The phases of a run: live, and before that, where a run is resumed, the replay of its past."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ Watch = Callable[[Ledger], None]
 
 
 class Phase:
-    """A live phase: clients learn, and the log is written. Who learns, counts and logs changes with the phase only."""
+    """The learner, the ledger and the log of a part of the run; they change together, with the phase.
+
+    In this phase clients learn and everything is logged.
+    """
 
     def __init__(self, scenario: Scenario, learner: Learner) -> None:
         self.scenario = scenario
@@ -29,12 +32,12 @@ class Phase:
         self.ledger.open(log)
 
     def start(self, log: NoLog, watch: Watch | None) -> None:
-        """Start the run: log how everyone stands before the first visit."""
+        """Start the run: evaluate everyone before the first visit."""
         self.open(log, watch)
         self.ledger.start()
 
     def after_visit(self) -> Phase:
-        """The phase in which the run goes on."""
+        """The phase in which the run continues."""
         self._watch(self.ledger)
         return self
 
@@ -44,9 +47,9 @@ class Phase:
 
 
 class Replay(Phase):
-    """Replays the past of a run up to a visit: the world moves, nobody learns and nothing is logged.
+    """The past of a run up to a visit: the world moves as it did, nobody learns and nothing is logged.
 
-    Then `restore` puts back into the live phase what was learnt and counted by then, and that phase takes over.
+    Then `restore` puts what was learnt and counted by then into the live phase, which takes over.
     """
 
     def __init__(self, live: Phase, journal: Journal, visits: int, restore: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""When a run is over: its limits, and the events after which it cannot go on."""
+"""When a run is over: its limits, and the events after which it cannot continue."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Stopping:
         self.stopped_by = "nobody_reached"
 
     def resume(self) -> None:
-        """Go on after an interruption."""
+        """Continue after an interruption."""
         self.stopped_by = None
 
     def _reason(self, now: float, accuracy: float) -> StopReason | None:

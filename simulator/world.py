@@ -56,6 +56,7 @@ class World:
 
 
 def build_terrain(scenario: Scenario) -> Terrain:
+    """Build the terrain a scenario describes."""
     terrain = scenario.terrain
     return Terrain(
         terrain.size_m,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from fedmule.learning.algorithms.base import Settings, Task
 from fedmule.learning.algorithms.local import Local
+from fedmule.simulator.scenario import mobility, radio
+from fedmule.simulator.scenario.keys import Part
 from fedmule.simulator.scenario.learning import FileDataset, Learning, SyntheticDataset
-from fedmule.simulator.scenario.parts import choose
+from fedmule.simulator.scenario.parts import Choice, _load, choose, parameters_of
 
 COMMON = ("step_size", "batch_size", "local_steps", "open_at")
 
@@ -48,3 +52,28 @@ def synthetic(clients: int, generator: Any, site: Any = None, **keys: Any) -> An
 def from_file(clients: int, generator: Any, path: str, **keys: Any) -> Any:
     """Samples of a file."""
     return choose(FileDataset(path=path, **keys), "learning.dataset", {}).make(clients=clients, generator=generator)
+
+
+def with_defaults(table: type[Part]) -> Callable[..., Any]:
+    """The class that a table makes, with the defaults of its keys for arguments that are not given."""
+    made_by = _load(table.makes)
+
+    def build(*given: Any, **named: Any) -> Any:
+        arguments = inspect.signature(made_by).bind_partial(*given, **named).arguments
+        needed = {name: arguments[name] for name, field in table.model_fields.items() if field.is_required()}
+        usual = choose(table(**needed), "key", {}).keys
+        missing = {k: v for k, v in usual.items() if k not in arguments and k in parameters_of(made_by)[0]}
+        return made_by(**{k: v.make() if isinstance(v, Choice) else v for k, v in missing.items()}, **arguments)
+
+    return build
+
+
+Disc, WifiDirect = with_defaults(radio.DiscRadio), with_defaults(radio.WifiDirectRadio)
+Zigbee, Ble = with_defaults(radio.ZigbeeRadio), with_defaults(radio.BleRadio)
+Lora, Acoustic = with_defaults(radio.LoraRadio), with_defaults(radio.AcousticRadio)
+LogDistance, Nakagami = with_defaults(radio.LogDistancePropagation), with_defaults(radio.NakagamiPropagation)
+TwoRay, ThreeLogDistance = with_defaults(radio.TwoRayPropagation), with_defaults(radio.ThreeLogDistancePropagation)
+Static, Waypoint = with_defaults(mobility.StaticMobility), with_defaults(mobility.WaypointMobility)
+RandomWalk, Squads = with_defaults(mobility.RandomWalkMobility), with_defaults(mobility.SquadsMobility)
+Herd, Drift = with_defaults(mobility.HerdMobility), with_defaults(mobility.DriftMobility)
+Recorded = with_defaults(mobility.TraceMobility)

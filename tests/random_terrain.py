@@ -1,4 +1,4 @@
-"""Random terrains for the tests, and ways of measuring on them that share nothing with the program."""
+"""Random terrains for the tests, and measurements on them that share nothing with the program."""
 
 import networkx as nx
 import numpy as np
@@ -30,7 +30,7 @@ def shapes(draw):
 
 
 def open_enough(polygons):
-    """Open ground is left, and some wall stands on it."""
+    """Whether there is open ground, with some wall on it."""
     walls = shapely.union_all(polygons)
     return GROUND.difference(walls).area > 200 and walls.boundary.intersection(GROUND.buffer(-0.1)).length > 1
 
@@ -67,13 +67,13 @@ def length(route):
 
 
 def length_inside(polygons, route):
-    """How many metres of a route run inside obstacles."""
+    """Metres of a route that run inside obstacles."""
     line = shapely.LineString(route)
     return max(polygon.intersection(line).length for polygon in polygons)
 
 
 def shortest_m(walls, corners_of, start, goal):
-    """Length of the shortest way from corner to corner that avoids the inside of `walls`; inf if there is none."""
+    """Length of the shortest path from corner to corner that avoids the inside of `walls`; inf if there is none."""
     corners = shapely.get_coordinates(corners_of)
     corners = corners[shapely.distance(GROUND, shapely.points(corners)) < 1e-9]
     nodes = np.concatenate([[start, goal], np.unique(corners, axis=0)])
@@ -87,13 +87,13 @@ def shortest_m(walls, corners_of, start, goal):
 
 
 def least_m(polygons, start, goal):
-    """No way is shorter than this: corners are touched and grazing along walls is allowed."""
+    """Lower bound of a route's length: it may touch corners and graze along walls."""
     walls = shapely.union_all(polygons)
     return shortest_m(walls.buffer(-1e-6), walls, start, goal)
 
 
 def most_m(polygons, start, goal, clearance_m=0.012):
-    """A way of this length exists that keeps a little more than the clearance off all walls."""
+    """Length of a route that keeps a little more than the clearance off all walls."""
     walls = shapely.union_all(polygons)
     wide = walls.buffer(clearance_m, join_style="mitre")
     return shortest_m(walls.buffer(clearance_m - 5e-4, join_style="mitre"), wide, start, goal)

@@ -15,7 +15,7 @@ from fedmule.analysis.studies import Study
 from fedmule.simulator.runs.columns import QUANTITIES
 
 STYLES = ("base.css", "study.css")
-SCRIPTS = ("text.js", "colours.js", "theme.js", "points.js", "table.js", "heat.js", "study.js")
+SCRIPTS = ("text.js", "colours.js", "theme.js", "filtered_runs.js", "table.js", "heat.js", "study.js")
 
 # Results by their names in the index, or derived from it. The first ones are in the table at once; the others can be
 # chosen.
@@ -30,7 +30,7 @@ MOST_T = 200  # values; for more of them Student's t hardly changes
 
 
 def study_page(study: Study, links: Mapping[str, str]) -> str:
-    """The page of a study, complete or not, as HTML; links are the pages of runs, by their names in the index."""
+    """The HTML page of a study, complete or not; `links` are the pages of its runs, by their names in the index."""
     index = study.index.assign(**_derived(study.index))
     results = [name for name in RESULTS if name in index and index[name].notna().any()]
     content = {
@@ -86,7 +86,7 @@ def _scaled(value: Any, size: float) -> float | None:
 
 
 def _t975(most: int) -> list[float]:
-    """Student's t for 95 % intervals of 2, 3, … values."""
+    """Student's t for the 95 % intervals of 2, 3, … values."""
     from scipy.special import stdtrit
 
     return [round(float(stdtrit(n - 1, 0.975)), 4) for n in range(2, most + 1)]

@@ -17,22 +17,23 @@ from fedmule.analysis.plots.studies import draw_panels, heat_limits
 from fedmule.analysis.plots.style import picture
 from fedmule.analysis.plots.words import axis_of
 from fedmule.analysis.report.content import Content, Item
-from fedmule.analysis.studies import Study, points_table
+from fedmule.analysis.studies import Study, combinations_table
 
 RESULTS = (PERSONAL, "token_test_acc", "sim_time_s", "bytes")
 MOST_PANELS = 12
-ALGORITHM = "learning.algorithm"
+MOST_LETTERS = 60  # of all labels below one panel of effects; more are drawn at an angle
+COMPARED = ("learning.algorithm", "column")  # what comparisons and experiments vary
 
 
 def study_content(study: Study) -> Content:
-    """The figures that apply to what was varied, and what is missing."""
+    """The figures that suit what was varied, and what is missing."""
     name = str(study.study.get("title") or study.study.get("name") or study.folder.name)
     legend = "Mean over seeds ± 95 % interval (Student's t). " + (
-        "All points have the same seeds: same data, start model and, where the varied keys leave it alone, movement."
+        "All combinations have the same seeds: same data, start model and, unless a varied key changes it, movement."
         if study.study.get("common_random_numbers", True)
-        else "Every point has random numbers of its own."
+        else "Every combination has seeds of its own."
     )
-    content = Content(f"Study {name}", points_table(study.index, study.parameters), legend)
+    content = Content(f"Study {name}", combinations_table(study.index, study.parameters), legend)
     if len(study.done):
         _figures(study, study.free(), content)
     _what_is_missing(study, content)
@@ -41,23 +42,22 @@ def study_content(study: Study) -> Content:
 
 def _figures(study: Study, free: Sequence[str], content: Content) -> None:
     if not free:
-        text = "Mean test accuracy over seeds with its 95 % band, against what it cost."
-        content.items.append(
-            Item("accuracy", "Accuracy, and what it cost", text, lambda: draw_costs(list(study.runs())))
-        )
+        text = "Mean test accuracy over seeds with its 95 % band, against its cost."
+        content.items.append(Item("accuracy", "Accuracy against cost", text, lambda: draw_costs(list(study.runs()))))
         return
-    if list(free) == [ALGORITHM]:
+    if len(free) == 1 and free[0] in COMPARED:
         text = (
-            "Left the personal test accuracy of every algorithm: small dots are runs, large ones means with 95 % "
-            "intervals. Right the difference to training alone, paired seed by seed: an interval that leaves out 0 is "
-            "more than chance for that one pair; the table of fedmule compare corrects for many."
+            "Left: the personal test accuracy of each; small dots are runs, large ones means with 95 % intervals. "
+            "Right: the difference to training alone, or to the first, paired seed by seed. An interval that excludes "
+            "0 is more than chance for that one pair; the table of fedmule compare corrects for many pairs."
         )
-        content.items.append(Item("comparison", "Algorithms beside each other", text, lambda: draw_comparison(study)))
+        draw = partial(draw_comparison, study, free[0])
+        content.items.append(Item("comparison", "Compared side by side", text, draw))
     if len(free) == 1:
-        text = f"Accuracy of personal models and token, simulated time and bytes over {free[0]}; small dots are runs."
-        content.items.append(Item("effect", f"What {free[0]} does", text, lambda: _effects(study)))
-        text = f"Mean personal accuracy with its 95 % band over seeds for each {free[0]}, against what it cost."
-        content.items.append(Item("accuracy", "Accuracy, and what it cost", text, lambda: draw_costs(study)))
+        text = f"Accuracy of personal models and token, simulated time and bytes by {free[0]}; small dots are runs."
+        content.items.append(Item("effect", f"The effect of {free[0]}", text, lambda: _effects(study)))
+        text = f"Mean personal accuracy with its 95 % band over seeds for each {free[0]}, against its cost."
+        content.items.append(Item("accuracy", "Accuracy against cost", text, lambda: draw_costs(study)))
         return
     _heat_maps(study, free, content)
     _curves(study, free, content)
@@ -67,6 +67,10 @@ def _effects(study: Study) -> Figure:
     figure = picture(11.0, 7.0)
     for axes, metric in zip(figure.subplots(2, 2).ravel(), RESULTS, strict=True):
         draw_effect(study, metric=metric, axes=axes)
+        labels = axes.get_xticklabels()
+        if sum(len(label.get_text()) for label in labels) > MOST_LETTERS:
+            for label in labels:
+                label.set(rotation=25, horizontalalignment="right")
     return figure
 
 
@@ -121,11 +125,14 @@ def _what_is_missing(study: Study, content: Content) -> None:
     if not len(study.done):
         missing.append("All figures: no run is done.")
     elif index["replication"].nunique() == 1:
-        missing.append("Bands and intervals: there is one seed only. Say the study's command again with --seeds 5.")
-    failed, absent = (int((index["status"] == status).sum()) for status in ("failed", "missing"))
+        missing.append("Bands and intervals: there is only one seed. Repeat the study's command with --seeds 5.")
+    failed, stale, absent = (int((index["status"] == status).sum()) for status in ("failed", "stale", "missing"))
     if absent:
+        missing.append(f"{absent} of {len(index)} runs have not been made yet. The study's command makes them.")
+    if stale:
         missing.append(
-            f"{absent} of {len(index)} runs were never made: the study was interrupted. Its command goes on with them."
+            f"{stale} of {len(index)} runs were made by another program or with other data, and are left out. The "
+            "study's command runs them again."
         )
     if failed:
         missing.append(f"{failed} of {len(index)} runs failed; the table of failures says why.")
@@ -133,5 +140,5 @@ def _what_is_missing(study: Study, content: Content) -> None:
         content.tables["Failures"] = [["runs", "why"], *([str(n), why] for why, n in reasons.most_common())]
     diverged = int((study.done["stopped_by"] == "diverged").sum()) if len(study.done) else 0
     if diverged:
-        missing.append(f"{diverged} runs diverged before their end; their last accuracies are in the means.")
-    missing.append("Maps, visits and theory are of single runs: fedmule report on one of the folders in runs/.")
+        missing.append(f"{diverged} runs diverged before their end; the means include their last accuracies.")
+    missing.append("Maps, visits and theory are for single runs: use fedmule report on one of the folders in runs/.")

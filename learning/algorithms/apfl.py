@@ -1,4 +1,4 @@
-"""APFL (Deng et al. 2020): a client uses a mixture of its own model and its copy of the global one."""
+"""APFL (Deng et al. 2020): each client uses a mixture of its own model and its copy of the global model."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def mixture(v: Tensor, w: Tensor, alpha: Tensor) -> Tensor:
 
 
 def apfl_step(v: Tensor, g: Tensor, alpha: Tensor, eta: float) -> Tensor:
-    """v ← v − ηαg, with g the gradient at the mixture: its gradient with respect to v is αg."""
+    """v ← v − ηαg, where g is the gradient at the mixture, so αg is the gradient with respect to v."""
     return v - eta * alpha * g
 
 
 def alpha_step(alpha: Tensor, v: Tensor, w: Tensor, g: Tensor, eta: float) -> Tensor:
-    """α ← clip(α − η<g, v − w>, 0, 1), with g the gradient at the mixture."""
+    """α ← clip(α − η<g, v − w>, 0, 1), where g is the gradient at the mixture."""
     return (alpha - eta * (g * (v - w)).sum(dim=1, keepdim=True)).clamp(0, 1)
 
 
 class APFL(Algorithm):
-    """The token is FedAvg's; a client keeps v and α, and its personal model is αv + (1 − α)w.
+    """FedAvg's token, and for each client v and α; its personal model is αv + (1 − α)w.
 
-    At α = 0 it is FedAvg, at α = 1 local training. Two gradients per local step; one model down and one up.
+    α = 0 is FedAvg, α = 1 local training. Two gradients per local step; one model down and one up.
     """
 
     state_copies = 2

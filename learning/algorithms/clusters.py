@@ -1,4 +1,4 @@
-"""FedAvg with several models: IFCA (Ghosh et al. 2020), and an oracle that knows who belongs together."""
+"""FedAvg with several models: IFCA (Ghosh et al. 2020), and an oracle that knows the true clusters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fedmule.learning.algorithms.fedavg import FedAvg, mean_by_samples
 
 
 class Clusters(FedAvg):
-    """Each client belongs to a cluster; its cluster's model becomes the mean of the members delivered."""
+    """FedAvg per cluster: a cluster's model becomes the weighted mean of its delivered members."""
 
     carried = ("token", "centres")
 
     def __init__(self, task: Task, fine_tune: bool, clusters: int) -> None:
         super().__init__(task, fine_tune)
         self.centres = self._first_centres(task, clusters)  # [k,d]
-        self.cluster = np.zeros(task.data.clients, dtype=np.int64)  # [n] as last chosen
+        self.cluster = np.zeros(task.data.clients, dtype=np.int64)  # [n] each client's last choice
 
     def update(self, contact: Contact) -> Update:
         clients = contact.clients
@@ -55,7 +55,7 @@ class Clusters(FedAvg):
         return self.centres[self._index(self._choice(clients))]
 
     def _choice(self, clients: IntArray) -> IntArray:
-        """The clusters [S] these clients belong to now."""
+        """Return the current clusters [S] of these clients."""
         raise NotImplementedError
 
     def _first_centres(self, task: Task, clusters: int) -> Tensor:
@@ -63,25 +63,25 @@ class Clusters(FedAvg):
 
 
 class IFCA(Clusters):
-    """All models go down; a client takes the one with the least loss on its training data and sends that one back."""
+    """All models go down; a client trains the one with the lowest loss on its training data and sends it back."""
 
     def _first_centres(self, task: Task, clusters: int) -> Tensor:
-        """The start, and others of the same law: its numbers with random signs."""
+        """Return the start, and copies of it with random signs, which follow the same distribution."""
         start = task.start
         signs = task.draw(np.arange(clusters), np.full(clusters, -1), len(start)) < 0.5
         signs[0] = True
         return start * torch.from_numpy(np.where(signs, 1.0, -1.0)).to(start)
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
-        whole = super().exchange(clients, progress)
+        one = super().exchange(clients, progress)
         k = len(self.centres)
-        looks = k * self.model.flops(1) / 3 * self.data.train_count[clients]  # a pass forward of each model
+        trials = k * self.model.flops(1) / 3 * self.data.train_count[clients]  # a forward pass of each model
         free = self.released[clients] & self.opened(progress)
-        up = whole.bytes_up + np.where(whole.bytes_up > 0, BYTES_PER_NUMBER, 0)  # which one it is
-        return Exchange(k * whole.bytes_down, up, whole.flops + np.where(free, 0.0, looks))
+        up = one.bytes_up + np.where(one.bytes_up > 0, BYTES_PER_NUMBER, 0)  # the index of the model
+        return Exchange(k * one.bytes_down, up, one.flops + np.where(free, 0.0, trials))
 
     def _choice(self, clients: IntArray) -> IntArray:
-        """Those that have the least loss; clients on their own keep what they took."""
+        """Return the clusters with the lowest loss; clients that train alone keep their last choice."""
         choice = self.cluster[clients]
         for i in np.flatnonzero(~self.released[clients]).tolist():
             client = int(clients[i])
@@ -95,7 +95,7 @@ class IFCA(Clusters):
 
 
 class SquadOracle(Clusters):
-    """Knows whose data belong together: a cluster for each site. What a perfect choice of clusters would give."""
+    """One cluster per site: the result of a perfect choice of clusters."""
 
     needs_sites = True
 
@@ -107,8 +107,8 @@ class SquadOracle(Clusters):
         return task.start.repeat(clusters, 1)
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
-        whole = super().exchange(clients, progress)
-        return Exchange(whole.bytes_down, whole.bytes_up, whole.flops, broadcast=False)
+        one = super().exchange(clients, progress)
+        return Exchange(one.bytes_down, one.bytes_up, one.flops, broadcast=False)
 
     def _choice(self, clients: IntArray) -> IntArray:
         assert self.data.site is not None

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fedmule.learning.algorithms.base import Constraint, IntArray
 
-CHUNK = 4096  # clients looked at together, so that memory stays small
+CHUNK = 4096  # clients evaluated together; bounds the memory
 
 
 def measure(
@@ -20,7 +20,7 @@ def measure(
     eps: float | Tensor,
     penalty: Callable[[slice], Tensor],
 ) -> Constraint:
-    """How far models [n,d] are outside the tube, and the mean over clients of penalty(rows), which sums over rows."""
+    """Measure how far models [n,d] lie outside the tube, and average penalty(rows), a sum over rows, over clients."""
     n = len(models)
     worst, squares, outside, added = 0.0, 0.0, 0, 0.0
     for first in range(0, n, CHUNK):

@@ -1,4 +1,4 @@
-"""Ditto (Li et al. 2021): FedAvg, and beside it a model of each client's own that is drawn to the token."""
+"""Ditto (Li et al. 2021): FedAvg, plus a personal model per client that is pulled towards the token."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fedmule.learning.algorithms.fedavg import mean_by_samples
 from fedmule.learning.steps import Pull
 
 
-def to_the_token(y: Tensor, eta: float, lam: float) -> Pull:
-    """v ← v − η(g + λ(v − y)): down the gradient of f(v) + (λ/2)|v − y|²."""
+def pull_to_token(y: Tensor, eta: float, lam: float) -> Pull:
+    """v ← v − η(g + λ(v − y)): a gradient step on f(v) + (λ/2)|v − y|²."""
     return Pull(y, eta * lam, first=True)
 
 
 class Ditto(Algorithm):
-    """The token is FedAvg's; a client keeps its personal model v and trains both on the same batches.
+    """FedAvg's token, and for each client a personal model v; both train on the same batches.
 
-    At λ = 0 it is FedAvg beside local training. Two gradients per local step; one model down and one up.
+    λ = 0 is FedAvg plus local training. Two gradients per local step; one model down and one up.
     """
 
     def __init__(self, task: Task, strength: float) -> None:
@@ -36,7 +36,7 @@ class Ditto(Algorithm):
         before = self.models[index]
         batches = self._batches(clients, self.settings.local_steps)
         w, _ = self._descend(self.token.repeat(len(clients), 1), batches)
-        v, loss = self._descend(before, batches, to_the_token(self.token, eta, lam))
+        v, loss = self._descend(before, batches, pull_to_token(self.token, eta, lam))
         moved = self._replace_token(mean_by_samples(self, clients, w))
         self._store(index, before, v)
         return Update(float(loss), self.steps, moved)

@@ -1,4 +1,4 @@
-"""FedAvg (McMahan et al. 2017), carried by the vehicle; with fine-tuning if asked."""
+"""FedAvg (McMahan et al. 2017), carried by the vehicle, with optional fine-tuning."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def weighted_mean(x: Tensor, samples: Tensor) -> Tensor:
 
 
 def mean_by_samples(algorithm: Algorithm, clients: IntArray, x: Tensor) -> Tensor:
-    """The mean of these clients' models x [S,d], weighted by their training samples."""
+    """Return the mean of these clients' models x [S,d], weighted by their training samples."""
     return weighted_mean(x, x.new_tensor(algorithm.data.train_count[clients].astype(np.float32)))
 
 
 class FedAvg(Opening):
-    """Clients start from the token, take local steps, and the token becomes the mean of those delivered.
+    """Clients take local steps from the token; the token becomes the weighted mean of the delivered models.
 
-    With `fine_tune`, from `open_at` of the run on clients take the token once more and train on their own.
+    With `fine_tune`, from `open_at` of the run on, clients take the token once more and then train alone.
     """
 
     def __init__(self, task: Task, fine_tune: bool) -> None:

@@ -1,4 +1,4 @@
-"""Training alone: what clients reach without ever exchanging a model."""
+"""Local training: the baseline in which clients never exchange a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, IntAr
 
 
 class Chosen(Protocol):
-    """An algorithm a scenario chose, before it is built."""
+    """The algorithm that a scenario names, before it is built."""
 
     def ask(self, question: str, *arguments: Any) -> Any:
         """Call a class method of the algorithm with its own keys."""
@@ -17,28 +17,28 @@ class Chosen(Protocol):
 
 
 class Local(Algorithm):
-    """Each client trains on its own data only, exactly when and as much as under a reference algorithm.
+    """Each client trains on its own data only, at the times and for the steps of a reference algorithm.
 
-    The reference runs alongside in full and decides how long exchanges take, so both meet the same clients at
+    The complete reference runs alongside and decides how long exchanges take, so both meet the same clients at
     the same times and take the same number of gradient steps on the same batches. No bytes are charged.
     """
 
     def __init__(self, task: Task, reference: Algorithm) -> None:
         super().__init__(task)
         self.reference = reference
-        self.adds_up, self.grows = reference.adds_up, reference.grows  # so that meetings cost the same
+        self.adds_up, self.grows = reference.adds_up, reference.grows  # so meetings cost the same
 
     @classmethod
-    def gradients_per_visit(cls, local_steps: int, *, reference: Chosen, **keys: Any) -> int:
-        return int(reference.ask("gradients_per_visit", local_steps))
+    def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
+        return int(_reference(keys).ask("gradients_per_visit", local_steps))
 
     @classmethod
-    def state_tensors(cls, *, reference: Chosen, **keys: Any) -> int:
-        return cls.state_copies + int(reference.ask("state_tensors"))
+    def state_tensors(cls, **keys: Any) -> int:
+        return cls.state_copies + int(_reference(keys).ask("state_tensors"))
 
     @classmethod
-    def asks_for_sites(cls, *, reference: Chosen, **keys: Any) -> bool:
-        return bool(reference.ask("asks_for_sites"))
+    def asks_for_sites(cls, **keys: Any) -> bool:
+        return bool(_reference(keys).ask("asks_for_sites"))
 
     @property
     def steps(self) -> int:
@@ -61,3 +61,8 @@ class Local(Algorithm):
         x, loss = self._descend(before, self._batches(clients))
         self._store(index, before, x)
         return Update(float(loss), self.steps, 0.0)
+
+
+def _reference(keys: dict[str, Any]) -> Chosen:
+    reference: Chosen = keys["reference"]
+    return reference

@@ -1,4 +1,4 @@
-"""RWSADMM with a token for each neighbourhood: where data follow sites, neighbours know best."""
+"""RWSADMM with a token for each neighbourhood, for data that differ from site to site."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from torch import Tensor
 
 from fedmule.learning.algorithms.base import Contact, Exchange, IntArray, Task, Update
 from fedmule.learning.algorithms.rwsadmm import Slack
-from fedmule.learning.models.model import layers
+from fedmule.learning.models.protocol import layers
 
 FloatArray = NDArray[np.float64]
 
-DECAY = 0.8  # of what the vehicle remembers of a client's neighbours, per visit to it
-FORGET = 1e-3  # counts below this are dropped, so that what is kept does not grow with the run
-MIXTURES = np.array([0.0, 0.5, 1.0])  # shares ρ of the neighbourhood that clients try out
-TRIALS = (1, 3)  # a client tries them after so many visits
-HELD_OUT = 0.15  # of a client's samples until then: the token has seen the others
+DECAY = 0.8  # of the counts of a client's neighbours, per visit to it
+FORGET = 1e-3  # counts below this are dropped, so memory does not grow with the run
+MIXTURES = np.array([0.0, 0.5, 1.0])  # shares ρ of the neighbourhood that clients try
+TRIALS = (1, 3)  # a client tries them after this many visits
+HELD_OUT = 0.15  # share of a client's samples not trained on until its last trial
 
 
 class Neighbours:
-    """How often clients were in range of each other's visits; older visits count less."""
+    """Decaying counts of how often clients were in range when the vehicle visited each other."""
 
     def __init__(self, clients: int) -> None:
-        self._near: list[dict[int, float]] = [{} for _ in range(clients)]  # N_ij: times j was in range at i's visits
-        self._near_to: list[set[int]] = [set() for _ in range(clients)]  # those i with N_ij > 0
+        self._near: list[dict[int, float]] = [{} for _ in range(clients)]  # N_ij: times j was in range at visits to i
+        self._near_to: list[set[int]] = [set() for _ in range(clients)]  # by j: the i with N_ij > 0
         self._visits = np.zeros(clients)  # T_i
 
     def visit(self, client: int, near: Iterable[int]) -> None:
@@ -47,7 +47,7 @@ class Neighbours:
         self._visits[client] = DECAY * self._visits[client] + 1.0
 
     def weights(self, client: int) -> tuple[IntArray, FloatArray]:
-        """w_ij = ((N_ij + N_ji)/(T_i + T_j + ½))² for all j with any, ascending, and w_ii = 1."""
+        """w_ij = ((N_ij + N_ji)/(T_i + T_j + ½))² for all j with a count, ascending, then w_ii = 1."""
         mine = self._near[client]
         others = sorted(mine.keys() | self._near_to[client])
         counts = np.array([mine.get(j, 0.0) + self._near[j].get(client, 0.0) for j in others])
@@ -57,10 +57,10 @@ class Neighbours:
 
 
 class Neighbourhood(Slack):
-    """Slack whose client i is held to y_i = ρ c̄_i + (1 − ρ) y instead of y.
+    """Slack in which client i has the token y_i = ρ c̄_i + (1 − ρ) y instead of y.
 
-    c̄_i = Σ_j w_ij c_j / Σ_j w_ij is the mean of its neighbours' contributions and its own, y that of all clients
-    seen. The vehicle keeps everyone's last contribution; tokens differ, so each goes down on its own.
+    c̄_i = Σ_j w_ij c_j / Σ_j w_ij is the mean of its neighbours' contributions and its own, y the mean over all clients
+    seen. The vehicle keeps every client's last contribution. Tokens differ, so they are sent by unicast.
     """
 
     def __init__(self, task: Task, rho: float | Literal["cv", "eb"], **slack: Any) -> None:
@@ -68,23 +68,22 @@ class Neighbourhood(Slack):
         self._rule = rho
         self.neighbours = Neighbours(task.data.clients)
         self.rho: float | Tensor = 0.0 if isinstance(rho, str) else rho
-        # The mixtures' errors at each client's last trial.
-        self._trials = np.full((task.data.clients, len(MIXTURES)), np.nan)
+        self._trials = np.full((task.data.clients, len(MIXTURES)), np.nan)  # error rates at each client's last trial
         self._holding_out = rho == "cv"
         self._spread: dict[int, Tensor] = {}  # each client's last (noise, distance) of c̄_i, per layer
         self._spreads = torch.zeros(2, len(layers(task.model)), dtype=torch.float64, device=self.device)  # their sum
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
-        """One token each; two and a few numbers where a client tries the mixtures."""
-        whole = super().exchange(clients, progress)
+        """Return the cost: one token per client, or two tokens and the error rates if it tries the mixtures."""
+        one = super().exchange(clients, progress)
         if self.opened(progress) or self._rule != "cv":
-            return replace(whole, broadcast=False)
+            return replace(one, broadcast=False)
         trying = np.isin(self.participations[clients], TRIALS)
-        forward = self.model.flops(1) / 3  # a gradient is a pass forward and about two back
+        forward = self.model.flops(1) / 3  # a gradient costs about three forward passes
         return Exchange(
-            bytes_down=whole.bytes_down * (1 + trying),
-            bytes_up=whole.bytes_up + 4 * len(MIXTURES) * trying,
-            flops=whole.flops + trying * len(MIXTURES) * forward * self._held_out(clients),
+            bytes_down=one.bytes_down * (1 + trying),
+            bytes_up=one.bytes_up + 4 * len(MIXTURES) * trying,
+            flops=one.flops + trying * len(MIXTURES) * forward * self._held_out(clients),
             broadcast=False,
         )
 
@@ -103,15 +102,15 @@ class Neighbourhood(Slack):
         self.neighbours.visit(client, near.tolist())
 
     def tokens(self, clients: IntArray) -> Tensor:
-        """y_i [S,d] of these clients."""
+        """Return the tokens y_i [S,d] of these clients."""
         return torch.stack([self._mixed(self._mean_near(int(client)), self.token, self.rho) for client in clients])
 
     def _mixed(self, near: Tensor | None, y: Tensor, rho: float | Tensor) -> Tensor:
-        """ρ c̄ + (1 − ρ) y; y where nothing of the neighbourhood is known."""
+        """ρ c̄ + (1 − ρ) y, or y if no neighbour has been seen."""
         return y if near is None else y + rho * (near - y)
 
     def _mean_near(self, client: int, without: bool = False) -> Tensor | None:
-        """c̄_i over those seen, or c̄_i without the client's own contribution; None if nobody was seen."""
+        """Return c̄_i over the clients seen, optionally without client i itself; None if none was seen."""
         index, weights = self._seen_near(client, without)
         if not len(index):
             return None
@@ -129,10 +128,10 @@ class Neighbourhood(Slack):
     def _number(self, values: FloatArray) -> Tensor:
         return torch.from_numpy(values).to(self.token)
 
-    # --- how much the neighbourhood counts ------------------------------------------------------------------
+    # --- the weight ρ of the neighbourhood ------------------------------------------------------------------
 
     def _try(self, clients: IntArray) -> None:
-        """Clients try mixtures made without them on samples nobody learnt from; one ρ is chosen for all."""
+        """Let clients try mixtures made without them on held-out samples; choose one ρ for all clients."""
         trying = clients[np.isin(self.participations[clients], TRIALS)]
         for client, held_out in zip(trying.tolist(), self._held_out(trying).tolist(), strict=True):
             near = self._mean_near(client, without=True)
@@ -150,35 +149,35 @@ class Neighbourhood(Slack):
             self.rho = choose_rho(tried) if len(tried) else self.rho
 
     def _held_out(self, clients: IntArray) -> IntArray:
-        """How many samples these clients keep for trials, their last for training; none of a single one."""
+        """Return how many training samples, the last ones, each client holds out for trials; 0 if it has only one."""
         count = self.data.train_count[clients]
         return np.where(count > 1, np.ceil(HELD_OUT * count), 0).astype(np.int64)
 
-    def _drawn_from(self, clients: IntArray) -> IntArray:
+    def _batch_pool(self, clients: IntArray) -> IntArray:
         holding_out = self._holding_out & (self.participations[clients] < TRIALS[-1])
-        return super()._drawn_from(clients) - holding_out * self._held_out(clients)
+        return super()._batch_pool(clients) - holding_out * self._held_out(clients)
 
     def _token_without(self, client: int) -> Tensor:
-        """The mean of the contributions of all others seen."""
+        """Return the mean of the contributions of all other clients seen."""
         count = self.seen_count if self.growing_mean else self.data.clients
         if not self.seen[client] or count == 1:
             return self.token
         return self.token + (self.token - self.contributions[client]) / (count - 1)
 
     def _measure(self, clients: IntArray) -> None:
-        """Empirical Bayes: ρ = 1 − noise of c̄_i / its squared distance from y, pooled over clients, per layer."""
+        """Empirical Bayes: ρ = 1 − (variance of c̄_i)/|c̄_i − y|², pooled over clients, per layer."""
         sizes = list(layers(self.model).values())
         for client in clients.tolist():
             index, weights = self._seen_near(client)
             if len(index) < 2:
                 continue
             share = weights / weights.sum()
-            count = 1 / (share**2).sum()  # how many equal contributions it is worth
+            count = 1 / (share**2).sum()  # effective number of contributions
             mean = self._weighted(index, share)
             apart = (self.contributions[self._index(index)] - mean).square()
             noise = self._number(share) @ apart / max(count - 1, 1e-9)
             both = torch.stack([noise, (mean - self.token).square()]).double()
-            spread = torch.stack([part.sum(dim=1) for part in both.split(sizes, dim=1)], dim=1)
+            spread = torch.stack([part.sum(dim=1) for part in torch.split(both, sizes, dim=1)], dim=1)
             self._spreads += spread - self._spread.get(client, 0.0)
             self._spread[client] = spread
         if self._spread:
@@ -188,10 +187,10 @@ class Neighbourhood(Slack):
 
 
 def choose_rho(errors: FloatArray) -> float:
-    """The largest share that is no worse than the best by more than a standard error; errors [m,3] of MIXTURES.
+    """Choose the largest share within one standard error of the best, from errors [m,3] of MIXTURES.
 
-    The larger the share, the more neighbourhoods grow apart, and the more each is then worth: trials, which take
-    contributions as they are, see too little in it.
+    A larger share lets neighbourhoods diverge, which makes each of them worth more later. Trials see the contributions
+    only as they are now, so they underestimate large shares.
     """
     best = int(np.argmin(errors.mean(axis=0)))
     if len(errors) == 1:

@@ -1,10 +1,11 @@
-"""Per-FedAvg (Fallah et al. 2020): a token from which one gradient step makes a good personal model."""
+"""Per-FedAvg (Fallah et al. 2020): a token that one gradient step turns into a good personal model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
@@ -19,21 +20,21 @@ def adapted(w: Tensor, g: Tensor, alpha: float) -> Tensor:
 
 
 def first_order_step(w: Tensor, g_adapted: Tensor, eta: float) -> Tensor:
-    """w ← w − ηg(x) with x = w − αg(w): the Hessian left out."""
+    """w ← w − ηg(x) with x = w − αg(w): the Hessian is ignored."""
     return w - eta * g_adapted
 
 
 def hessian_free_step(w: Tensor, g_adapted: Tensor, g: Gradient, eta: float, alpha: float, delta: float) -> Tensor:
-    """w ← w − η(p − α(g(w + δp) − g(w − δp))/2δ) with p = g(x): the difference stands for the Hessian times p."""
+    """w ← w − η(p − α(g(w + δp) − g(w − δp))/2δ) with p = g(x): the quotient replaces the Hessian times p."""
     product = (g(w + delta * g_adapted) - g(w - delta * g_adapted)) / (2 * delta)
     return w - eta * (g_adapted - alpha * product)
 
 
 class PerFedAvg(Algorithm):
-    """Steps down the loss after adaptation, on independent batches; the token is the plain mean of those delivered.
+    """Gradient steps on the loss after adaptation, with independent batches; the token is the delivered models' mean.
 
-    The personal model is the client's w after one adaptation on one more batch. Gradients per visit: 2 per local
-    step (`first_order`) or 4 (`hessian_free`), and that one. One model down and one up.
+    The personal model is the client's w after one more adaptation on another batch. Gradients per visit: 2 per local
+    step (`first_order`) or 4 (`hessian_free`), plus 1. One model down and one up.
     """
 
     def __init__(self, task: Task, variant: Variant, adapt_step_size: float, delta: float) -> None:
@@ -43,8 +44,8 @@ class PerFedAvg(Algorithm):
         self.delta = delta  # δ
 
     @classmethod
-    def gradients_per_visit(cls, local_steps: int, *, variant: Variant, **keys: Any) -> int:
-        return (4 if variant == "hessian_free" else 2) * local_steps + 1
+    def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
+        return (4 if keys["variant"] == "hessian_free" else 2) * local_steps + 1
 
     @property
     def steps(self) -> int:
@@ -52,6 +53,7 @@ class PerFedAvg(Algorithm):
 
     @property
     def hessian_free(self) -> bool:
+        """Whether the variant approximates the Hessian by a difference quotient."""
         return self.variant == "hessian_free"
 
     def update(self, contact: Contact) -> Update:
@@ -61,7 +63,7 @@ class PerFedAvg(Algorithm):
         per_step = 3 if self.hessian_free else 2
         batches = self._batches(clients, per_step * count + 1)
         losses = w.new_zeros(())
-        for rows in batches[:-1].unflatten(0, (count, per_step)):  # D, D' and, for hessian_free, D''
+        for rows in torch.unflatten(batches[:-1], 0, (count, per_step)):  # D, D' and, for hessian_free, D''
             g, _ = self._gradient(w, rows[0])
             g_adapted, loss = self._gradient(adapted(w, g, alpha), rows[1])
             w = self._step(w, g_adapted, rows[-1])

@@ -1,4 +1,4 @@
-"""pFedMe (T Dinh et al. 2020): personal models near the global one, by Moreau envelopes."""
+"""pFedMe (T Dinh et al. 2020): personal models near the global model, by Moreau envelopes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
 from fedmule.learning.steps import Pull
 
 
-def to_the_global(w: Tensor, eta: float, lam: float) -> Pull:
-    """θ ← (θ − η(g − λw))/(1 + ηλ), towards argmin f(θ) + (λ/2)|θ − w|²: the pull of w is taken exactly."""
+def pull_to_global(w: Tensor, eta: float, lam: float) -> Pull:
+    """θ ← (θ − η(g − λw))/(1 + ηλ), towards argmin f(θ) + (λ/2)|θ − w|²; the quadratic is solved exactly."""
     return Pull(w, eta * lam / (1 + eta * lam))
 
 
 def outer_step(w: Tensor, theta: Tensor, eta: float, lam: float) -> Tensor:
-    """w ← w − ηλ(w − θ): a step down the gradient of the Moreau envelope."""
+    """w ← w − ηλ(w − θ): a gradient step on the Moreau envelope."""
     return w - eta * lam * (w - theta)
 
 
 def mixed(y: Tensor, w: Tensor, mix: float) -> Tensor:
-    """y ← (1 − β)y + β mean(w) over models w [S,d]; all clients count alike."""
+    """y ← (1 − β)y + β mean(w) over models w [S,d]; clients have equal weights."""
     return (1 - mix) * y + mix * w.mean(dim=0)
 
 
 class PFedMe(Algorithm):
-    """Per local step a client finds θ near its copy w of the token by inner steps on one batch; then w follows θ.
+    """A local step finds θ near w, a client's copy of the token, by inner steps on one batch, and moves w towards θ.
 
-    The personal model is θ; w is sent. The inner steps have the step size `step_size`, those of w `outer_step_size`.
+    The personal model is θ; w is sent. Inner steps use `step_size`, steps of w use `outer_step_size`.
     """
 
     def __init__(self, task: Task, penalty: float, outer_step_size: float, inner_steps: int, mix: float) -> None:
@@ -39,8 +39,8 @@ class PFedMe(Algorithm):
         self.mix = mix  # β
 
     @classmethod
-    def gradients_per_visit(cls, local_steps: int, *, inner_steps: int, **keys: Any) -> int:
-        return local_steps * inner_steps
+    def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
+        return local_steps * int(keys["inner_steps"])
 
     @property
     def steps(self) -> int:
@@ -54,7 +54,7 @@ class PFedMe(Algorithm):
         losses = w.new_zeros(())
         for rows in self._batches(clients, keys.local_steps):
             same = rows.expand(self.inner_steps, *rows.shape)
-            theta, loss = self._descend(theta, same, to_the_global(w, keys.step_size, self.penalty))
+            theta, loss = self._descend(theta, same, pull_to_global(w, keys.step_size, self.penalty))
             losses += loss
             w = outer_step(w, theta, self.outer_step_size, self.penalty)
         moved = self._replace_token(mixed(self.token, w, self.mix))

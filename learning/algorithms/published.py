@@ -1,6 +1,6 @@
-"""RWSADMM as published: `derived` from the paper's own subproblems, and `printed` to the letter.
+"""RWSADMM as published (Parsons et al. 2023): `derived` from the paper's subproblems, `printed` to the letter.
 
-`printed` does not learn: from its zero start it never moves, from others it diverges. It is here to show that.
+`printed` does not learn: from its zero start it never moves, from others it diverges. It is included to show that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedmule.learning.algorithms.constraint import measure
 from fedmule.learning.algorithms.rwsadmm import Merge
 from fedmule.learning.steps import widths
 
-DECAY = 0.99  # of κ per visit, unless set otherwise
+DECAY = 0.99  # of κ per visit, unless the scenario sets another
 
 
 def derived_x(y: Tensor, z: Tensor, g: Tensor, beta: float, eps: float | Tensor) -> Tensor:
@@ -50,7 +50,7 @@ def printed_bracket(x: Tensor, y: Tensor, z: Tensor, beta: float, eps: float | T
 
 
 class _Published(Algorithm):
-    """What both share: one step per visit, duals z, κ that decays, and the paper's L_β."""
+    """Common part of both variants: one step per visit, duals z, a decaying κ, and the paper's L_β."""
 
     state_copies = 2
     usual_beta = 10.0
@@ -81,14 +81,14 @@ class _Published(Algorithm):
         return measure(self.models, self.tokens, self.duals, eps, penalty)
 
     def _decay(self) -> float:
-        """κ for this visit; smaller for the next."""
+        """Return κ for this visit, and decay it for the next."""
         kappa = self._kappa
         self._kappa *= self.kappa_decay
         return kappa
 
 
 class Derived(_Published):
-    """The exact minimisers of the paper's subproblems; the token is the mean of all clients' contributions."""
+    """Exact minimisers of the paper's subproblems; the token is the mean of all clients' contributions."""
 
     state_copies = 3
 

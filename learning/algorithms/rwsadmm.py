@@ -1,4 +1,4 @@
-"""RWSADMM, variant `slack`: ADMM along a random walk for models within a tube |x − y| ≤ eps of the token."""
+"""RWSADMM (Parsons et al. 2023), variant `slack`: random-walk ADMM for models in a tube |x − y| ≤ eps."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def project(x: Tensor, y: Tensor, eps: float | Tensor) -> Tensor:
     return x.clamp(y - eps, y + eps)
 
 
-def to_the_tube(anchor: Tensor, eta: float, beta: float, eps: float | Tensor) -> Pull:
-    """x0 = x − ηg;  q = x0 − y + lam/β;  x = x0 − ηβ/(1+ηβ)·(q − clip(q, ±eps)), with y − lam/β as the anchor."""
+def pull_to_tube(anchor: Tensor, eta: float, beta: float, eps: float | Tensor) -> Pull:
+    """x0 = x − ηg;  q = x0 − y + lam/β;  x = x0 − ηβ/(1+ηβ)·(q − clip(q, ±eps)), where y − lam/β is the anchor."""
     return Pull(anchor, eta * beta / (1 + eta * beta), eps)
 
 
 def no_tube(eps: float | Tensor) -> bool:
+    """Return whether eps = ∞, so that nothing is constrained."""
     return isinstance(eps, float) and math.isinf(eps)
 
 
@@ -36,7 +37,7 @@ def contribution(
 ) -> tuple[Tensor, Tensor]:
     """s = clip(x − y + lam/β, ±eps);  lam += κβ(x − y − s);  c = x − s + lam/β.
 
-    With q = x − y + lam/β and e = q − s, what is outside the tube, x − y − s = e − lam/β: inside it c = y exactly.
+    With q = x − y + lam/β and the excess e = q − s, x − y − s = e − lam/β: inside the tube c = y exactly.
     """
     q = (x - y).add_(lam, alpha=1 / beta)
     e = q.sub_(clip(q, eps))
@@ -44,14 +45,14 @@ def contribution(
     return ((1 - kappa) * lam).add_(e, alpha=kappa * beta), c
 
 
-Merge = Literal["add_up", "average"]  # what vehicles that meet make of their tokens
+Merge = Literal["add_up", "average"]  # how vehicles that meet combine their tokens
 
 
 class Slack(Opening):
-    """ADMM for the set |x − y| ≤ eps, with proximal stochastic steps.
+    """ADMM for the constraint |x − y| ≤ eps, with proximal stochastic steps.
 
-    Until `open_at` of the run the tube has half-width `eps`. Then it opens (eps = ∞): a client takes the token
-    once more and from then on trains on its own, so that nothing more needs to be sent.
+    Until `open_at` of the run the tube has half-width `eps`. Then it opens (eps = ∞): each client takes the token
+    once more and trains alone from then on, so nothing more is sent.
     """
 
     state_copies = 3
@@ -77,7 +78,7 @@ class Slack(Opening):
         self.growing_mean = growing_mean
         self.token_pace = token_pace
         self.duals = torch.zeros_like(self.models)  # lam [n,d]
-        # c [n,d]. With the growing mean it counts for clients seen only; else everyone begins with the token.
+        # c [n,d]. With the growing mean only clients seen contribute; otherwise every client starts with the token.
         self.contributions = torch.zeros_like(self.models) if growing_mean else self.models.clone()
         self.adds_up, self.grows = token_pace is None and merge == "add_up", growing_mean
         self.seen = np.zeros(task.data.clients, dtype=bool)
@@ -86,7 +87,7 @@ class Slack(Opening):
         self._eps = widths(task.model, eps, task.start)
 
     def eps(self, progress: float) -> float | Tensor:
-        """The tube's half-width now, of all coordinates or of each [d]."""
+        """Return the current half-width of the tube, for all coordinates or for each [d]."""
         return math.inf if self.opened(progress) else self._eps
 
     def opened(self, progress: float) -> bool:
@@ -119,7 +120,7 @@ class Slack(Opening):
         return measure(self.models, self.tokens, self.duals, eps, penalty)
 
     def _arrive(self, clients: IntArray, y: Tensor, eps: float | Tensor) -> tuple[Tensor, Pull]:
-        """The models [S,d] clients begin with, their token y for those not seen before, and what pulls them."""
+        """Return the models [S,d] clients start from (the token y if not seen before) and the pull on them."""
         beta, own = self.beta, self.seen[clients]
         within = eps if self.project_on_arrival else math.inf
         if kernels := kernels_for(y, *self._kept()):
@@ -127,12 +128,12 @@ class Slack(Opening):
             x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, given, beta, within))
         else:
             index = self._index(clients)
-            x = project(self._or_token(self.models[index], own, y), y, within)
+            x = project(self._own_or_token(self.models[index], own, y), y, within)
             anchor = y - self.duals[index] / beta
-        return x, to_the_tube(anchor, self.settings.step_size, beta, eps)
+        return x, pull_to_tube(anchor, self.settings.step_size, beta, eps)
 
     def _contribute(self, clients: IntArray, x: Tensor, y: Tensor, eps: float | Tensor) -> float:
-        """Keep the models x [S,d] and what they contribute, and move the token; returns how far it moved."""
+        """Store the models x [S,d] and their contributions, and move the token; return how far it moved."""
         beta, kappa = self.beta, self._kappa
         counts, share = self._token_rule(clients)
         if kernels := kernels_for(self.token, x, y, *self._kept()):
@@ -142,10 +143,10 @@ class Slack(Opening):
                 clients, counts, x.numpy(), kept, moved_sq, *tokens, beta, kappa, eps, share
             )
             self.token = torch.from_numpy(token)
-            return moved
+            return float(moved)
         index = self._index(clients)
         lam, c = contribution(x, y, self.duals[index], beta, kappa, eps)
-        step = share * (c - self._or_token(self.contributions[index], counts, self.token)).sum(dim=0)
+        step = share * (c - self._own_or_token(self.contributions[index], counts, self.token)).sum(dim=0)
         self.duals[index], self.contributions[index] = lam, c
         self._store(index, self.models[index], x)
         return self._replace_token(self.token + step)
@@ -154,9 +155,10 @@ class Slack(Opening):
         return self.models, self.duals, self.contributions
 
     def _token_rule(self, clients: IntArray) -> tuple[NDArray[np.bool_], float]:
-        """y += share · Σ (c − last) over those delivered: whose last contribution counts (else it is y), and the share.
+        """y += share · Σ (c − last) over those delivered: return whether `last` is stored (else y is used) and share.
 
-        So y is the mean of the last contributions: of clients seen so far, of all n, or (at a pace) of those delivered.
+        This keeps y the mean of the last contributions of the clients seen so far or of all n; with `token_pace`, y
+        moves that share of the way to the mean of the delivered ones.
         """
         first = ~self.seen[clients]
         self.seen[clients] = True

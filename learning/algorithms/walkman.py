@@ -27,7 +27,7 @@ class Walkman(Algorithm):
         super().__init__(task)
         self.beta = beta
         self.adds_up = merge == "add_up"
-        self.duals = torch.zeros_like(self.models)
+        self.duals = torch.zeros_like(self.models)  # lam [n,d]
         self.contributions = self.models.clone()  # c [n,d]; their mean is the token from the start
 
     @classmethod

@@ -1,1 +1,1 @@
-"""Client data: samples, how they are partitioned, and how they differ between sites."""
+"""Client data: samples, their partition among clients, and how they differ between sites."""

@@ -1,4 +1,4 @@
-"""The clients' data: one tensor for all, and which rows are whose."""
+"""The data of all clients in one tensor, and which rows belong to which client."""
 
 from __future__ import annotations
 
@@ -23,30 +23,34 @@ class ClientData:
     features: Tensor  # [N,f] float32
     labels: Tensor  # [N] int64
     classes: int
-    first: IntArray  # [n+1] where each client's rows begin; the last entry is N
+    first: IntArray  # [n+1] first row of each client; the last entry is N
     train_count: IntArray  # [n]
-    validation_count: IntArray | None = None  # [n]; None for none
+    validation_count: IntArray | None = None  # [n]; None if there is no validation part
     shape: tuple[int, ...] = ()  # of one sample, such as (channels, height, width); () for plain features
-    site: IntArray | None = None  # [n] where each client is at home, such as its squad; None where it does not matter
+    site: IntArray | None = None  # [n] each client's site, such as its squad; None if sites do not matter
 
     @property
     def clients(self) -> int:
+        """Number of clients n."""
         return len(self.train_count)
 
     @property
     def validation_first(self) -> IntArray:
+        """First validation row [n] of each client."""
         return self.first[:-1] + self.train_count
 
     @property
     def test_first(self) -> IntArray:
+        """First test row [n] of each client."""
         return self.validation_first + (0 if self.validation_count is None else self.validation_count)
 
     @property
     def test_count(self) -> IntArray:
+        """Number of test samples [n] of each client."""
         return self.first[1:] - self.test_first
 
     def check(self, clients: int) -> None:
-        """Raise a DataError unless these can be the data of so many clients."""
+        """Raise a DataError unless these are valid data of this many clients."""
         if not (isinstance(self.features, Tensor) and isinstance(self.labels, Tensor)):
             raise DataError("features and labels must be torch tensors")
         if self.features.dtype != torch.float32:
@@ -58,22 +62,23 @@ class ClientData:
         if self.validation_count is not None:
             _check_counts("validation_count", self.validation_count, clients)
         if self.first[0] != 0 or self.first[-1] != len(self.labels) or (np.diff(self.first) < 0).any():
-            raise DataError(f"first must rise from 0 to the number of samples, {len(self.labels)}")
+            raise DataError(f"first must increase from 0 to the number of samples, {len(self.labels)}")
         for name, count in (("training", self.train_count), ("test", self.test_count)):
             if count.min() < 1:
                 client = int(np.argmin(count))
-                raise DataError(f"client {client} has {count[client]} {name} samples; everyone needs one at least")
+                raise DataError(f"client {client} has {count[client]} {name} samples; every client needs at least one")
 
     def to(self, device: torch.device) -> ClientData:
+        """Return the same data with features and labels on this device."""
         return replace(self, features=self.features.to(device), labels=self.labels.to(device))
 
 
 def check_features(features: Any, shape: tuple[int, ...]) -> None:
-    """Raise a DataError unless features are finite numbers [N,f], and f fits the shape of a sample if it has one."""
+    """Raise a DataError unless features are finite numbers [N,f] and f matches the shape of a sample, if given."""
     if features.ndim != 2 or features.shape[1] == 0:
         raise DataError(
-            f"features must be [samples, features], not of shape {tuple(features.shape)}; give images a row each, "
-            "and their shape as `shape`"
+            f"features must have the shape [samples, features], not {tuple(features.shape)}; flatten each image to a "
+            "row and pass the shape of an image as `shape`"
         )
     if not len(features):
         raise DataError("there are no samples")
@@ -84,14 +89,14 @@ def check_features(features: Any, shape: tuple[int, ...]) -> None:
         raise DataError(f"row {row}, feature {feature} is not a finite number (or too large for float32)")
 
 
-def check_labels(labels: Any, samples: int, classes: int, whole: bool) -> None:
-    """Raise a DataError unless labels [N] are whole numbers 0 … classes − 1, of two classes at least."""
+def check_labels(labels: Any, samples: int, classes: int, integral: bool) -> None:
+    """Raise a DataError unless labels [N] are whole numbers 0 … classes − 1, with at least two classes."""
     if not isinstance(classes, (int, np.integer)) or classes < 2:
         raise DataError(f"classes must be a whole number, 2 or more, not {classes}")
-    if not whole:
+    if not integral:
         raise DataError(f"labels must be whole numbers (int64), not {labels.dtype}")
     if tuple(labels.shape) != (samples,):
-        raise DataError(f"labels must be one for each of the {samples} samples, not of shape {tuple(labels.shape)}")
+        raise DataError(f"labels must have the shape ({samples},), one per sample, not {tuple(labels.shape)}")
     if labels.min() < 0 or labels.max() >= classes:
         wrong = np.asarray((labels < 0) | (labels >= classes))
         row = int(np.argmax(wrong))
@@ -99,6 +104,6 @@ def check_labels(labels: Any, samples: int, classes: int, whole: bool) -> None:
 
 
 def _check_counts(name: str, counts: Any, length: int) -> None:
-    whole = isinstance(counts, np.ndarray) and counts.dtype.kind in "iu" and counts.shape == (length,)
-    if not whole or counts.min() < 0:
+    valid = isinstance(counts, np.ndarray) and counts.dtype.kind in "iu" and counts.shape == (length,)
+    if not valid or counts.min() < 0:
         raise DataError(f"{name} must be a numpy array of {length} whole numbers, 0 or more")

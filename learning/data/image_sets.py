@@ -1,4 +1,4 @@
-"""The public image sets: where they come from, how they are checked, and where they are kept."""
+"""Public image sets: download or import, verification, and the local cache."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from numpy.typing import NDArray
 from fedmule.learning.errors import DataError
 
 Bytes = NDArray[np.uint8]
-Progress = Callable[[str, int, int | None], None]  # (what, bytes so far, bytes in all if known)
+Progress = Callable[[str, int, int | None], None]  # (file, bytes so far, total bytes if known)
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """A public image set: the MD5 of each of its files, uncompressed and in its plain layout, and where to get them."""
+    """A public image set: its files with the MD5 of their uncompressed content, and their mirrors."""
 
     title: str
     shape: tuple[int, int, int]  # channels, height, width
     files: dict[str, str]  # name -> MD5 of the content
-    mirrors: tuple[str, ...]  # folders that hold the files gzipped, or one archive of all of them
-    archive: str = ""  # the archive's name, if they come in one
+    mirrors: tuple[str, ...]  # folders with the gzipped files, or with one archive of all files
+    archive: str = ""  # file name of that archive
 
 
 IDX_NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
@@ -111,7 +111,7 @@ IMAGE_SETS = {
 
 
 def cache_folder() -> Path:
-    """Where image sets are kept: FEDMULE_DATA, or the user's cache folder."""
+    """Return the folder of cached image sets: FEDMULE_DATA, or the user's cache folder."""
     if chosen := os.environ.get("FEDMULE_DATA"):
         return Path(chosen)
     if sys.platform == "win32":
@@ -122,13 +122,13 @@ def cache_folder() -> Path:
 
 
 def load(name: str) -> tuple[Bytes, Bytes]:
-    """Images [N,c,h,w] and labels [N] of a set in the cache: the published training part, then the test part."""
+    """Load images [N,c,h,w] and labels [N] of a cached set: the published training part, then the test part."""
     path = cache_folder() / f"{name}.npz"
     if not path.exists():
         raise DataError(f"{IMAGE_SETS[name].title} is not on this computer yet: run `fedmule data {name}` first")
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            images, labels = kept["images"], kept["labels"]
+        with np.load(path, allow_pickle=False) as arrays:
+            images, labels = arrays["images"], arrays["labels"]
         if images.shape != (len(labels), *IMAGE_SETS[name].shape):
             raise ValueError(f"images of shape {images.shape}")
         return images, labels
@@ -137,21 +137,21 @@ def load(name: str) -> tuple[Bytes, Bytes]:
 
 
 def fetch(name: str, progress: Progress = lambda *_: None) -> Path:
-    """Download a set from the first mirror that answers, check it, and keep it; returns where."""
+    """Download a set from the first mirror that works, verify it, and cache it; return the cached file."""
     image_set = IMAGE_SETS[name]
     failures = []
     for mirror in image_set.mirrors:
         try:
             if image_set.archive:
                 archive = _download(mirror + image_set.archive, progress)
-                return _keep(name, _members(archive, image_set.files).__getitem__)
-            return _keep(name, partial(_fetch_file, mirror, progress))
+                return _cache(name, _members(archive, image_set.files).__getitem__)
+            return _cache(name, partial(_fetch_file, mirror, progress))
         except (OSError, DataError, KeyError, tarfile.TarError) as error:
             failures.append(f"  {mirror}: {error}")
     wanted = image_set.archive or ", ".join(f"{file}.gz" for file in image_set.files)
     raise DataError(
         f"{image_set.title} could not be downloaded:\n" + "\n".join(failures) + "\n"
-        f"Get {wanted} on a computer with a network, bring them here in a folder, and run\n"
+        f"Download {wanted} on a computer with internet access, copy it into a folder on this one, and run\n"
         f"  fedmule data {name} --from FOLDER"
     )
 
@@ -160,25 +160,27 @@ def _fetch_file(mirror: str, progress: Progress, file: str) -> bytes:
     return _gunzip(_download(f"{mirror}{file}.gz", progress), file)
 
 
-def take_from(name: str, folder: Path) -> Path:
-    """Take a set from files at hand, check it, and keep it; returns where.
+def import_from(name: str, folder: Path) -> Path:
+    """Import a set from files in a folder, verify it, and cache it; return the cached file.
 
-    Knows idx files, gzipped or not, and CIFAR's binary and Python layouts, unpacked or as archives.
+    Reads idx files, gzipped or not, and CIFAR's binary and Python layouts, unpacked or as archives.
     """
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder")
-    return _keep(name, lambda file: _find(folder, file))
+    return _cache(name, lambda file: _find(folder, file))
 
 
-def _keep(name: str, content_of: Callable[[str], bytes]) -> Path:
-    """Check every file's content and write the set to the cache, whole or not at all."""
+def _cache(name: str, content_of: Callable[[str], bytes]) -> Path:
+    """Verify the content of every file, then write the set to the cache in one atomic step."""
     image_set = IMAGE_SETS[name]
     contents = {}
     for file, md5 in image_set.files.items():
         content = content_of(file)
         found = hashlib.md5(content, usedforsecurity=False).hexdigest()
         if found != md5:
-            raise DataError(f"{file} is not {image_set.title}'s: its checksum is {found}, not {md5}")
+            raise DataError(
+                f"{file} is not the published {image_set.title} file: its MD5 checksum is {found}, not {md5}"
+            )
         contents[file] = content
     images, labels = _cifar_arrays(contents) if name == "cifar10" else _idx_arrays(contents)
     folder = cache_folder()
@@ -202,7 +204,7 @@ def _cifar_arrays(contents: dict[str, bytes]) -> tuple[Bytes, Bytes]:
 
 
 def read_idx(content: bytes, name: str) -> Bytes:
-    """The array of unsigned bytes in an idx file."""
+    """Return the array of unsigned bytes in an idx file; `name` is for error messages."""
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":
         raise DataError(f"{name} is not an idx file of unsigned bytes")
     dimensions = content[3]
@@ -213,11 +215,11 @@ def read_idx(content: bytes, name: str) -> Bytes:
     return np.frombuffer(content, np.uint8, offset=start).reshape(tuple(shape))
 
 
-# --- files at hand -------------------------------------------------------------------------------------------
+# --- files in a folder ---------------------------------------------------------------------------------------
 
 
 def _find(folder: Path, file: str) -> bytes:
-    """The content of one of a set's files, in whatever form it lies somewhere below the folder."""
+    """Return the content of one file of a set, in any supported form, from anywhere below the folder."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name.replace(".idx", "-idx") in (file, f"{file}.gz"):
             content = path.read_bytes()
@@ -239,11 +241,11 @@ def _gunzip(content: bytes, name: str) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise DataError(f"{name} is not a whole gzip file: {error}") from None
+        raise DataError(f"{name} is not a complete gzip file: {error}") from None
 
 
 def _members(archive: bytes, wanted: dict[str, str]) -> dict[str, bytes]:
-    """The wanted files of a tar archive, by their plain names."""
+    """Return the wanted files of a tar archive by their names without folders."""
     found = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
@@ -252,23 +254,24 @@ def _members(archive: bytes, wanted: dict[str, str]) -> dict[str, bytes]:
                 if content is not None and Path(member.name).name in wanted:
                     found[Path(member.name).name] = content.read()
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise DataError(f"the archive is not whole: {error}") from None
+        raise DataError(f"the archive is incomplete or damaged: {error}") from None
     return found
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Reads pickles of plain values and numpy arrays and refuses anything that could run code."""
+    """Unpickler for plain values and numpy arrays that refuses anything that could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
+        """Return a class or function that arrays need; refuse all others."""
         if module.startswith("numpy.") and name == "_reconstruct":
             return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
         if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")):
             return super().find_class(module, name)
-        raise DataError(f"refused: the file wants to run {module}.{name}")
+        raise DataError(f"refused: unpickling would run {module}.{name}")
 
 
 def _from_python_batch(content: bytes, path: Path) -> bytes:
-    """A batch of CIFAR's Python layout in the binary one: per image a label byte, then the pixels."""
+    """Convert a batch of CIFAR's Python layout to the binary one: per image a label byte, then the pixels."""
     try:
         batch = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
         labels, pixels = np.asarray(batch[b"labels"], np.uint8), np.asarray(batch[b"data"], np.uint8)
@@ -295,4 +298,4 @@ def _chunks(answer: Any, what: str, total: int | None, progress: Progress) -> It
         progress(what, done, total)
         yield chunk
     if total is not None and done < total:
-        raise urllib.error.URLError(f"{what} broke off after {done} of {total} bytes")
+        raise urllib.error.URLError(f"{what} was cut off after {done} of {total} bytes")

@@ -1,4 +1,4 @@
-"""Whose samples are whose: every sample belongs to one client at most, and to one of its parts."""
+"""Partitions: every sample belongs to at most one client, and there to training, validation or test."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fedmule.learning.data.samples import Samples
 from fedmule.learning.errors import DataError
 
 IntArray = NDArray[np.int64]
-Rows = list[IntArray]  # for each client, the rows of its samples
+Rows = list[IntArray]  # the rows of each client's samples
 
-FEWEST = 3  # samples of a client: one for each of its parts
-REDRAWS = 200
+FEWEST = 3  # samples per client: one each for training, validation and test
+REDRAWS = 200  # attempts to draw Dirichlet shares that give every client enough samples
 
 
 def by_labels(samples: Samples, clients: int, generator: np.random.Generator, labels: int) -> Rows:
-    """Each client gets samples of `labels` labels only, in unequal numbers; labels are spread evenly over clients."""
+    """Give each client samples of only `labels` labels, in unequal numbers; labels are spread evenly over clients."""
     if labels > samples.classes:
         raise DataError(f"labels = {labels}: the data have only {samples.classes} labels")
-    _enough_in_all(samples, clients)
+    _check_total(samples, clients)
     # The client in slot p of a random order holds the labels in slots p … p + labels − 1 of another, in a circle.
     slot, circle = generator.permutation(clients), generator.permutation(samples.classes)
     rows: Rows = [np.empty(0, dtype=np.int64) for _ in range(clients)]
@@ -35,12 +35,12 @@ def by_labels(samples: Samples, clients: int, generator: np.random.Generator, la
         sizes = least + np.floor(share / share.sum() * (len(found) - least * len(holders))).astype(int)
         for client, part in zip(holders, np.split(found, np.cumsum(sizes))[:-1], strict=True):
             rows[client] = np.concatenate([rows[client], part])
-    return enough(rows)
+    return check_enough(rows)
 
 
 def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator, alpha: float) -> Rows:
-    """Each label's samples go to clients in shares drawn from a Dirichlet law; a small alpha means strong skew."""
-    _enough_in_all(samples, clients)
+    """Split each label's samples by shares from a Dirichlet distribution; a small alpha means strong skew."""
+    _check_total(samples, clients)
     of_label = [np.flatnonzero(samples.labels == label) for label in range(samples.classes)]
     for _ in range(REDRAWS):
         shuffled, cuts = [], []
@@ -53,25 +53,26 @@ def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator,
         if sizes.min() >= FEWEST:
             break
     parts = [np.split(found, cut) for found, cut in zip(shuffled, cuts, strict=True)]
-    return enough([np.concatenate(mine) for mine in zip(*parts, strict=True)])
+    return check_enough([np.concatenate(mine) for mine in zip(*parts, strict=True)])
 
 
 def evenly(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
-    """Everyone gets the same number of samples, drawn at random."""
-    return enough(np.array_split(generator.permutation(len(samples.labels)), clients))
+    """Give every client the same number of samples, drawn at random."""
+    return check_enough(np.array_split(generator.permutation(len(samples.labels)), clients))
 
 
 def by_column(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
-    """As the data say."""
+    """Give each client the samples that name it as their owner."""
     if samples.owner is None:
         raise DataError(
-            "the data do not say whose they are: a file needs a column client, or learning.dataset.client names one"
+            "the data do not say which client a sample belongs to: add a column `client` to the file, or name the "
+            "column in learning.dataset.client"
         )
     found = int(samples.owner.max()) + 1
     if found != clients:
-        raise DataError(f"the data are those of {found} clients or sites, and there are {clients}")
+        raise DataError(f"the data belong to {found} clients or sites, but the scenario has {clients}")
     order = np.argsort(samples.owner, kind="stable")
-    return enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))))
+    return check_enough(np.split(order, np.searchsorted(samples.owner[order], np.arange(1, clients))))
 
 
 def split(
@@ -82,7 +83,7 @@ def split(
     validation_share: float = 0.0,
     max_train_samples: int | None = None,
 ) -> ClientData:
-    """Each client's samples, shuffled, in three parts; training samples beyond the most allowed are left out."""
+    """Shuffle each client's samples and split them in three parts; drop training samples beyond the maximum."""
     kept, train, validation = [], [], []
     for mine in rows:
         mine = generator.permutation(mine)
@@ -107,32 +108,31 @@ def split(
 
 
 def check_rows(rows: Rows, samples: Samples, clients: int) -> None:
-    """Raise a DataError unless rows name some samples for each client, and none of them twice."""
+    """Raise a DataError unless every client gets enough samples and no sample is assigned twice."""
     if len(rows) != clients:
-        raise DataError(f"gives samples to {len(rows)} clients, and clients.count = {clients}")
-    enough(rows)
+        raise DataError(f"assigns samples to {len(rows)} clients, but clients.count = {clients}")
+    check_enough(rows)
     everyone = np.concatenate(rows)
     if everyone.dtype.kind not in "iu" or everyone.min() < 0 or everyone.max() >= len(samples.labels):
         raise DataError(f"rows must be whole numbers from 0 to {len(samples.labels) - 1}")
     times = np.bincount(everyone)
     if times.max() > 1:
-        raise DataError(f"gives away sample {int(np.argmax(times))} {times.max()} times")
+        raise DataError(f"assigns sample {int(np.argmax(times))} {times.max()} times; once is allowed")
 
 
-def enough(rows: Rows) -> Rows:
-    """The rows as they are, if everyone has samples for all parts."""
+def check_enough(rows: Rows) -> Rows:
+    """Return the rows unchanged; raise a DataError unless every client has samples for all parts."""
     for client, mine in enumerate(rows):
         if len(mine) < FEWEST:
             raise DataError(
-                f"client {client} of {len(rows)} would get {len(mine)} samples and needs {FEWEST}: take fewer "
+                f"client {client} of {len(rows)} would get {len(mine)} samples but needs {FEWEST}: use fewer "
                 "clients, more data or less skew"
             )
     return rows
 
 
-def _enough_in_all(samples: Samples, clients: int) -> None:
+def _check_total(samples: Samples, clients: int) -> None:
     if len(samples.labels) < FEWEST * clients:
         raise DataError(
-            f"{len(samples.labels)} samples are not enough for {clients} clients: each would get too few and needs "
-            f"{FEWEST}"
+            f"{len(samples.labels)} samples are not enough for {clients} clients: each needs at least {FEWEST}"
         )

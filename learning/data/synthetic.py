@@ -21,15 +21,15 @@ def synthetic(
     alike: float,
     alike_at_sites: float,
 ) -> Samples:
-    """Samples of a linear classifier per client, drawn afresh for each; beta sets how much features differ.
+    """Draw samples labelled by one linear classifier per client; beta sets how much features differ.
 
     Client k: u ~ N(0, alpha²), W, b ~ N(u, 1); B ~ N(0, beta²), v ~ N(B, feature_spread²); x ~ N(v, diag(j^-1.2)) and
-    label = argmax(xW + b). Sizes follow a log-normal law from samples[0] up, cut at samples[1]. As published, u
-    shifts all classes of a client alike and cancels in the argmax: alpha changes the models, not the labels.
+    label = argmax(xW + b). Sizes are log-normal above samples[0], capped at samples[1]. As published, u shifts
+    all classes of a client equally and cancels in the argmax: alpha changes the models, not the labels.
 
-    With `alike` and `alike_at_sites` W and b are u + √alike·(one draw for all) + √alike_at_sites·(one for each
-    site [n] 0 … m−1) + √(1 − both)·(the client's own): two clients' models are correlated by the first, those of
-    one site by the sum.
+    With `alike` and `alike_at_sites`, W and b are u + √alike·(one draw for all) + √alike_at_sites·(one draw for each
+    site, [n] 0 … m−1) + √(1 − both)·(the client's own draw): the models of two clients have correlation `alike`,
+    those of one site alike + alike_at_sites.
     """
     low, high = samples
     sizes = np.minimum(low + generator.lognormal(4.0, 2.0, clients).astype(np.int64), high)
@@ -38,7 +38,7 @@ def synthetic(
     spread = np.arange(1, features + 1) ** -0.6  # standard deviations: the square roots of j^-1.2
     ends = np.cumsum(sizes)
     at = np.zeros(clients, dtype=np.int64) if site is None else site
-    shared = generator.spawn(1)[0]  # so that what a client draws is the same however much is shared
+    shared = generator.spawn(1)[0]  # separate, so a client's own draws do not depend on how much is shared
     for_all = np.sqrt(alike) * shared.standard_normal((features + 1, classes))
     for_sites = np.sqrt(alike_at_sites) * shared.standard_normal((at.max() + 1, features + 1, classes))
     own = np.sqrt(max(0.0, 1 - alike - alike_at_sites))

@@ -1,1 +1,1 @@
-"""Models the clients train."""
+"""Models that clients train."""

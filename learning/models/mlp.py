@@ -14,7 +14,7 @@ from fedmule.learning.steps import Pull, kernels_for
 
 
 def softmax_error(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the mean cross-entropy of scores [S,B,c] with labels [S,B]: its gradient [S,B,c] and its value [S]."""
+    """Return the gradient [S,B,c] and value [S] of the mean cross-entropy of scores [S,B,c] and labels [S,B]."""
     log_p = torch.log_softmax(scores, dim=2)
     index = labels.unsqueeze(2)
     loss = -log_p.gather(2, index).mean(dim=(1, 2))
@@ -25,17 +25,17 @@ def softmax_error(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class MLP:
-    """Dense layers with ReLU between; parameters are one vector [d]: each layer's weights [out,in], then its bias."""
+    """Dense layers with ReLU between; the vector [d] holds each layer's weights [out,in], then its bias."""
 
     def __init__(self, features: int, classes: int, hidden: tuple[int, ...]) -> None:
         self.widths = (features, *hidden, classes)
         sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(self.widths)]
         self.layers = {f"layer {i + 1}": size for i, size in enumerate(sizes)}
         self.parameters = sum(sizes)
-        self._rooms: dict[Any, Any] = {}
+        self._workspaces: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
 
     def start(self, generator: np.random.Generator) -> Tensor:
-        """A random model [d]: uniform within ±1/√inputs, layer by layer."""
+        """Return a random model [d], uniform within ±1/√inputs in each layer."""
         parts = [
             generator.uniform(-(inputs**-0.5), inputs**-0.5, (inputs + 1) * outputs)
             for inputs, outputs in pairwise(self.widths)
@@ -43,7 +43,7 @@ class MLP:
         return torch.from_numpy(np.concatenate(parts).astype(np.float32))
 
     def gradient(self, x: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients [S,d] and losses [S] of S models x [S,d], each on its own batch [S,B,f], [S,B]."""
+        """Return gradients [S,d] and losses [S] of models x [S,d], each on its own batch [S,B,f], [S,B]."""
         layers = self._layers(x)
         inputs = [features]  # of each layer [S,B,·]
         for weights, bias in layers[:-1]:
@@ -64,7 +64,7 @@ class MLP:
     def descend(
         self, x: Tensor, data: ClientData, batches: Tensor, eta: float, pull: Pull | None
     ) -> tuple[Tensor, float] | None:
-        """All steps of a visit by compiled loops, unless they cannot or a subclass has a gradient of its own."""
+        """Take all steps of a visit by compiled loops; None if they cannot or a subclass overrides `gradient`."""
         pull = pull or Pull(x, 0.0)
         kernels = kernels_for(x, data.features, pull.anchor)
         if kernels is None or type(self).gradient is not MLP.gradient:
@@ -72,7 +72,7 @@ class MLP:
         starts, rows, samples = x.numpy(), batches.numpy(), (data.features.numpy(), data.labels.numpy())
         size, number = rows.shape[2], starts.dtype.type
         anchors, eps = pull.anchor.view(-1, self.parameters).numpy(), kernels.widths(pull.eps, starts[0])
-        model, layers, space = self._room(kernels, size, starts.dtype)
+        model, layers, space = self._workspace(kernels, size, starts.dtype)
         trained, loss = np.empty_like(starts), 0.0
         scale, strength = number(-eta / size), number(pull.strength)
         for i in range(len(starts)):
@@ -83,30 +83,31 @@ class MLP:
         return torch.from_numpy(trained), loss / len(starts)
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
-        """Class scores [N,c] of one model x [d] on samples [N,f]."""
+        """Return class scores [N,c] of one model x [d] on samples [N,f]."""
         *hidden, (weights, bias) = [(w[0], b[0]) for w, b in self._layers(x.unsqueeze(0))]
         for hidden_weights, hidden_bias in hidden:
             features = torch.addmm(hidden_bias, features, hidden_weights.T).relu_()
         return torch.addmm(bias, features, weights.T)
 
     def flops(self, samples: int) -> float:
-        """Floating-point operations of one gradient: forward, to the weights, and back to all inputs but the first."""
+        """Return the FLOPs of one gradient: forward, to the weights, and back to all inputs except the features."""
         products = [inputs * outputs for inputs, outputs in pairwise(self.widths)]
         return float(2 * samples * (3 * sum(products) - products[0]))
 
     def smoothness(self, data: ClientData) -> float | None:
-        return None  # not known for a network with hidden layers
+        """Return None: L is not known for a network with hidden layers."""
+        return None
 
-    def _room(self, kernels: Any, size: int, dtype: Any) -> tuple[Any, Any, Any]:
-        """What the compiled loops need, once for each size of batches: a model [d], its layers, and other memory."""
-        if (size, dtype) not in self._rooms:
+    def _workspace(self, kernels: Any, size: int, dtype: Any) -> tuple[Any, Any, Any]:
+        """Return the memory of the compiled loops, reused per batch size: a model [d], its layers, and buffers."""
+        if (size, dtype) not in self._workspaces:
             model = torch.empty(self.parameters, dtype=torch.from_numpy(np.empty(0, dtype)).dtype).numpy()
             layers = tuple((weights[0], bias[0]) for weights, bias in self._layers(model[None]))
-            self._rooms[size, dtype] = model, layers, kernels.space(self.widths, size, dtype)
-        return self._rooms[size, dtype]
+            self._workspaces[size, dtype] = model, layers, kernels.workspace(self.widths, size, dtype)
+        return self._workspaces[size, dtype]
 
     def _layers(self, x: Any) -> list[tuple[Any, Any]]:
-        """Weights [S,out,in] and biases [S,out] of each layer, as views of x [S,d], a tensor or an array."""
+        """Return weights [S,out,in] and biases [S,out] of each layer as views of x [S,d], a tensor or an array."""
         layers, at = [], 0
         for inputs, outputs in pairwise(self.widths):
             middle, end = at + inputs * outputs, at + (inputs + 1) * outputs

@@ -1,4 +1,4 @@
-"""Any torch.nn.Module as a model: the CNN, and networks of the user's own."""
+"""Any torch.nn.Module as a model: the CNN, and your own networks."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.errors import DataError
-from fedmule.learning.steps import Pull, noise
+from fedmule.learning.steps import Pull, noise_seeds
 
 
 class ModuleModel:
-    """Takes gradients of a module by autograd, one client after the other; its parameters become one vector [d].
+    """A module with its parameters as one vector [d]; gradients are computed by autograd, one client at a time.
 
-    Dropout draws from the client's own stream: `seeds` numbers each client's batch, and the masks follow from it.
+    Dropout is reproducible per client: `seeds` holds a seed for each client's batch, which determines the masks.
     """
 
     def __init__(self, module: torch.nn.Module, shape: tuple[int, ...]) -> None:
         buffers = [name for name, _ in module.named_buffers()]
         if buffers:
             raise DataError(
-                f"{type(module).__name__} keeps {buffers[0]} outside its parameters, as batch norm does: such numbers "
-                "are not exchanged or trained per client; use layer or group norm instead"
+                f"{type(module).__name__} keeps {buffers[0]} outside its parameters, as batch norm does: such buffers "
+                "are neither exchanged nor trained per client; use layer or group norm instead"
             )
         self._module = module
         self._shape = shape
@@ -32,7 +32,7 @@ class ModuleModel:
         self._sizes = [p.shape for p in module.parameters()]
         self._start = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
         self.parameters = len(self._start)
-        self.layers: dict[str, int] = {}  # the parameters of each part of the module, such as a layer's weight and bias
+        self.layers: dict[str, int] = {}  # parameters of each submodule: weight and bias of a layer
         for name, size in zip(self._names, self._sizes, strict=True):
             part = name.rpartition(".")[0]
             self.layers[part] = self.layers.get(part, 0) + size.numel()
@@ -41,13 +41,13 @@ class ModuleModel:
         self._format = self._find_format()
 
     def start(self, generator: np.random.Generator) -> Tensor:
-        """The module's own first parameters [d]."""
+        """Return the module's own initial parameters [d]."""
         return self._start.clone()
 
     def gradient(
         self, x: Tensor, features: Tensor, labels: Tensor, seeds: list[int] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Gradients [S,d] and losses [S] of S models x [S,d], each on its own batch [S,B,f], [S,B]."""
+        """Return gradients [S,d] and losses [S] of models x [S,d], each on its own batch [S,B,f], [S,B]."""
         self._module.train()
         gradients, losses = [], []
         devices = [x.device.index or 0] if x.is_cuda else []
@@ -64,22 +64,22 @@ class ModuleModel:
         return torch.stack(gradients), torch.stack(losses)
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
-        """Class scores [N,c] of one model x [d] on samples [N,f], without dropout."""
+        """Return class scores [N,c] of one model x [d] on samples [N,f], without dropout."""
         self._module.eval()
         with torch.no_grad():
             parts = self._arranged(self._parts(x))
-            return torch.cat([self._scores(parts, part, self._format) for part in features.split(128)])
+            return torch.cat([self._scores(parts, part, self._format) for part in torch.split(features, 128)])
 
     def descend(
         self, x: Tensor, data: ClientData, batches: Tensor, eta: float, pull: Pull | None
     ) -> tuple[Tensor, Tensor]:
-        """All steps of a visit, in place on a copy of x [S,d], with numbers arranged as convolutions like them."""
+        """Take all steps of a visit in place on a copy of x [S,d], in the memory format that is fastest."""
         self._module.train()
         x, losses = x.clone(), x.new_zeros(())
-        seeds = [noise(rows) for rows in batches] if self.random else None
+        seeds = [noise_seeds(rows) for rows in batches] if self.random else None
         with torch.random.fork_rng(devices=[x.device.index or 0] if x.is_cuda else [], enabled=self.random):
             for i, model in enumerate(x):
-                drawn = pull.on(model, i) if pull else lambda: None
+                apply_pull = pull.on(model, i) if pull else lambda: None
                 leaves = {name: part.detach().requires_grad_() for name, part in self._parts(model).items()}
                 for step, rows in enumerate(batches[:, i]):
                     if seeds:
@@ -89,19 +89,20 @@ class ModuleModel:
                     found = torch.autograd.grad(loss, list(leaves.values()))
                     with torch.no_grad():
                         if pull and pull.first:
-                            drawn()
+                            apply_pull()
                         for leaf, g in zip(leaves.values(), found, strict=True):
                             leaf.sub_(g, alpha=eta)
                         if pull and not pull.first:
-                            drawn()
+                            apply_pull()
                         losses += loss
         return x, losses / (len(x) * len(batches))
 
     def flops(self, samples: int) -> float:
-        """Floating-point operations of one gradient, as torch counts them."""
+        """Return the floating-point operations of one gradient, as counted by torch."""
         return samples * self._flops_per_sample
 
     def smoothness(self, data: ClientData) -> float | None:
+        """Return None: L is not known for a general module."""
         return None
 
     def _scores(
@@ -112,21 +113,21 @@ class ModuleModel:
         return scores
 
     def _arranged(self, parts: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The parts in the order in memory that is fastest."""
+        """Return the parts in the memory format that is fastest."""
         return {n: p.clone(memory_format=self._format) if p.dim() == 4 else p for n, p in parts.items()}
 
     def _parts(self, x: Tensor) -> dict[str, Tensor]:
-        parts = x.split([size.numel() for size in self._sizes])
+        parts = torch.split(x, [size.numel() for size in self._sizes])
         return {n: part.view(size) for n, part, size in zip(self._names, parts, self._sizes, strict=True)}
 
     def _find_format(self) -> torch.memory_format:
-        """Channels last for images: convolutions and pooling are faster. A module that cannot take it is left alone."""
+        """Return channels-last for images, where convolutions are faster, unless the module cannot handle it."""
         self._format = torch.channels_last
         try:
             if len(self._shape) == 3:
                 self.scores(self._start, torch.zeros(2, int(np.prod(self._shape))))
                 return torch.channels_last
-        except RuntimeError:  # such as from a view of what is not in the order it expects
+        except RuntimeError:  # such as a view of a tensor in another memory format
             pass
         return torch.contiguous_format
 
@@ -135,11 +136,11 @@ class ModuleModel:
         features = torch.zeros(2, int(np.prod(self._shape)))
         with FlopCounterMode(display=False) as counter, torch.random.fork_rng(devices=[]):
             torch.autograd.grad(self._scores(parts, features).sum(), list(parts.values()))
-        return counter.get_total_flops() / 2
+        return float(counter.get_total_flops()) / 2
 
 
 def cnn(features: int, classes: int, shape: tuple[int, ...]) -> torch.nn.Module:
-    """Two 5×5 convolutions of 32 and 64 channels, each halved by pooling, a layer of 512, dropout 25 % and 50 %."""
+    """Build the CNN: 5×5 convolutions of 32 and 64 channels, each halved by pooling, 512 units, dropout 25 and 50 %."""
     if len(shape) != 3:
         raise DataError("needs images; these data have plain features")
     channels, height, width = shape

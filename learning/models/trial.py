@@ -1,4 +1,4 @@
-"""A model tried on a few samples before a run, so that one that does not fit is told in words."""
+"""Check of a model on a few samples before a run, so that a misfit is reported clearly."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PARTS = ("parameters", "start", "gradient", "scores", "flops", "smoothness")
 
 
 def wrap(module: torch.nn.Module, data: ClientData) -> ModuleModel:
-    """A torch module as a model for these data."""
+    """Wrap a torch module as a model for these data."""
     name, shape = type(module).__name__, data.shape or (data.features.shape[1],)
     if not list(module.parameters()):
-        raise DataError(f"{name} has no parameters to learn")
+        raise DataError(f"{name} has no parameters to train")
     frozen = [part for part, value in module.named_parameters() if not value.requires_grad]
     if frozen:
-        raise DataError(f"{name} keeps {frozen[0]} from learning; all parameters of a model learn and are exchanged")
+        raise DataError(f"{name} freezes {frozen[0]}; all parameters of a model are trained and exchanged")
     try:
         return ModuleModel(module, shape)
     except DataError:
@@ -33,12 +33,12 @@ def wrap(module: torch.nn.Module, data: ClientData) -> ModuleModel:
 
 
 def try_model(model: Any, data: ClientData) -> None:
-    """Raise a DataError unless the model starts, scores and has a gradient on some of these data."""
+    """Raise a DataError unless start, scores and gradient of the model work on a few of these samples."""
     missing = [part for part in PARTS if not hasattr(model, part)]
     if missing:
         raise DataError(f"has no {missing[0]}; a model is a torch.nn.Module or has {', '.join(PARTS)}")
     few, features, labels = min(4, len(data.labels)), data.features, data.labels
-    noise = [[0]] if getattr(model, "random", False) else []
+    seeds = [[0]] if getattr(model, "random", False) else []
     try:
         with torch.random.fork_rng(devices=[]):
             start = model.start(np.random.default_rng(0)).to(features.device)
@@ -46,7 +46,7 @@ def try_model(model: Any, data: ClientData) -> None:
             scores, of_two = model.scores(start, features[:few]), model.scores(start, features[:2])
             _check_shape(f"its scores of {few} samples of {data.classes} classes", scores, (few, data.classes))
             gradient, loss = model.gradient(
-                start.unsqueeze(0), features[:2].unsqueeze(0), labels[:2].unsqueeze(0), *noise
+                start.unsqueeze(0), features[:2].unsqueeze(0), labels[:2].unsqueeze(0), *seeds
             )
             _check_shape("its gradient", gradient, (1, model.parameters))
             _check_shape("its losses", loss, (1,))
@@ -55,12 +55,12 @@ def try_model(model: Any, data: ClientData) -> None:
         raise
     except Exception as error:  # whatever the user's model raises
         raise DataError(f"fails on samples of these data: {error!r}") from None
-    for what, values in (("first parameters", start), ("scores", scores), ("losses", loss)):
+    for what, values in (("initial parameters", start), ("scores", scores), ("losses", loss)):
         if not torch.isfinite(values).all():
             raise DataError(f"its {what} are not finite numbers")
     if not torch.allclose(scores[:2], of_two, rtol=0, atol=1e-3 * max(1.0, float(scores.abs().max()))):
         raise DataError(
-            "its scores of a sample change with the samples beside it, as batch norm does; use layer or group "
+            "its scores for a sample depend on the other samples in the batch, as with batch norm; use layer or group "
             "norm instead"
         )
     if not (math.isfinite(flops) and flops >= 0):

@@ -27,11 +27,11 @@ class Drift(Movement):
         terrain: Terrain,
         count: int,
         draw: Draw,
-        eddies: int = 6,
-        eddy_m: float = 150.0,
-        speed_mps: float = 0.3,
-        diffusion_m2ps: float = 0.0,
-        moored: float = 0.0,
+        eddies: int,
+        eddy_m: float,
+        speed_mps: float,
+        diffusion_m2ps: float,
+        moored: float,
     ) -> None:
         self._terrain = terrain
         self._draw = draw

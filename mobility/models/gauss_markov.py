@@ -27,9 +27,9 @@ class GaussMarkov(Movement):
         terrain: Terrain,
         count: int,
         draw: Draw,
-        speed_mps: float = 1.0,
-        memory: float = 0.85,
-        step_s: float = 10.0,
+        speed_mps: float,
+        memory: float,
+        step_s: float,
     ) -> None:
         self._terrain = terrain
         self._draw = draw

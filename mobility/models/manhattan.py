@@ -39,9 +39,9 @@ class Manhattan(Movement):
         terrain: Terrain,
         count: int,
         draw: Draw,
-        block_m: tuple[float, float] = (100.0, 100.0),
-        turn: float = 0.5,
-        speed_mps: tuple[float, float] = (0.5, 1.5),
+        block_m: tuple[float, float],
+        turn: float,
+        speed_mps: tuple[float, float],
     ) -> None:
         self._terrain = terrain
         self._draw = draw

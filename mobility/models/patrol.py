@@ -32,10 +32,10 @@ class Patrol(Movement):
         terrain: Terrain,
         count: int,
         draw: Draw,
-        route: tuple[tuple[float, float], ...] = (),
-        turn_back: bool = False,
-        speed_mps: tuple[float, float] = (0.5, 1.5),
-        pause_s: tuple[float, float] = (0.0, 60.0),
+        route: tuple[tuple[float, float], ...],
+        turn_back: bool,
+        speed_mps: tuple[float, float],
+        pause_s: tuple[float, float],
     ) -> None:
         self._draw = draw
         self._speed_mps = speed_mps

@@ -32,9 +32,9 @@ class RandomWalk(Movement):
         terrain: Terrain,
         count: int,
         draw: Draw,
-        speed_mps: tuple[float, float] = (0.5, 1.5),
-        step_s: float = 60.0,
-        step_m: float | None = None,
+        speed_mps: tuple[float, float],
+        step_s: float,
+        step_m: float | None,
     ) -> None:
         self._terrain = terrain
         self._draw = draw

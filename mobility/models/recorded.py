@@ -28,8 +28,8 @@ class Recorded(Movement):
         count: int,
         draw: Draw,
         path: str,
-        shift_m: tuple[float, float] = (0.0, 0.0),
-        origin: tuple[float, float] | None = None,
+        shift_m: tuple[float, float],
+        origin: tuple[float, float] | None,
     ) -> None:
         trace = read_trace(path, origin)
         if len(trace) < count:

@@ -36,9 +36,9 @@ class Redrawn(Movement):
         terrain: Terrain,
         count: int,
         draw: Draw,
-        every_visits: int = 10,
-        neighbours: int = 5,
-        neighbour_range_m: float = 100.0,
+        every_visits: int,
+        neighbours: int,
+        neighbour_range_m: float,
     ) -> None:
         self._terrain = terrain
         self._count = count

@@ -19,8 +19,8 @@ class Roads(Waypoint):
         count: int,
         draw: Draw,
         roads: RoadNetwork,
-        speed_mps: tuple[float, float] = (3.0, 14.0),
-        pause_s: tuple[float, float] = (0.0, 300.0),
+        speed_mps: tuple[float, float],
+        pause_s: tuple[float, float],
     ) -> None:
         super().__init__(terrain, count, draw, speed_mps, pause_s)
         self._roads = roads

@@ -36,12 +36,12 @@ class Squads(Movement):
         terrain: Terrain,
         count: int,
         draw: Draw,
-        squads: int = 5,
-        spread_m: float = 20.0,
-        speed_mps: tuple[float, float] = (0.5, 1.5),
-        pause_s: tuple[float, float] = (60.0, 300.0),
-        regroup_at_s: float | None = None,
-        regroup_share: float = 0.5,
+        squads: int,
+        spread_m: float,
+        speed_mps: tuple[float, float],
+        pause_s: tuple[float, float],
+        regroup_at_s: float | None,
+        regroup_share: float,
     ) -> None:
         self._terrain = terrain
         self._draw = draw

@@ -11,9 +11,7 @@ from fedmule.mobility.terrain import Terrain
 class Static(Movement):
     """Clients that stay at given positions, or at random ones on open ground."""
 
-    def __init__(
-        self, terrain: Terrain, count: int, draw: Draw, positions: tuple[tuple[float, float], ...] = ()
-    ) -> None:
+    def __init__(self, terrain: Terrain, count: int, draw: Draw, positions: tuple[tuple[float, float], ...]) -> None:
         if positions:
             self._positions = np.array(positions, dtype=float)
         else:

@@ -34,8 +34,8 @@ class Waypoint(Movement):
         terrain: Terrain,
         count: int,
         draw: Draw,
-        speed_mps: tuple[float, float] = (0.5, 1.5),
-        pause_s: tuple[float, float] = (0.0, 60.0),
+        speed_mps: tuple[float, float],
+        pause_s: tuple[float, float],
     ) -> None:
         self._terrain = terrain
         self._draw = draw

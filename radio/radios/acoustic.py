@@ -45,16 +45,16 @@ class Acoustic(PhysicalRadio):
 
     def __init__(
         self,
-        range_m: float | None = None,
-        source_level_db: float = 170.0,
-        frequency_khz: float = 25.0,
-        bandwidth_khz: float = 4.0,
-        spreading: float = 1.5,
-        shipping: float = 0.5,
-        wind_mps: float = 5.0,
-        shadowing: Shadowing | None = None,
-        setup_s: float = 2.0,
-        latency_s: float = 0.1,
+        range_m: float | None,
+        source_level_db: float,
+        frequency_khz: float,
+        bandwidth_khz: float,
+        spreading: float,
+        shipping: float,
+        wind_mps: float,
+        shadowing: Shadowing | None,
+        setup_s: float,
+        latency_s: float,
     ) -> None:
         self._bandwidth_hz = 1e3 * bandwidth_khz
         noise_db = noise_db_per_hz(frequency_khz, shipping, wind_mps) + 10 * float(np.log10(self._bandwidth_hz))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedmule.radio.link import FloatArray
-from fedmule.radio.propagation import LogDistance, Propagation, Shadowing
+from fedmule.radio.propagation import Propagation, Shadowing
 from fedmule.radio.radios.physical import Mode, PhysicalRadio
 
 # Typical sensitivity in dBm at a bit error rate of 0.1 %, from the nRF52840 product specification (2.4 GHz radio).
@@ -36,19 +36,18 @@ class Ble(PhysicalRadio):
 
     def __init__(
         self,
-        range_m: float | None = None,
-        tx_power_dbm: float = 0.0,
-        phys: tuple[str, ...] = tuple(RATE_BPS),
-        propagation: Propagation | None = None,
-        shadowing: Shadowing | None = None,
-        setup_s: float = 1.0,
-        latency_s: float = 0.0075,
+        range_m: float | None,
+        tx_power_dbm: float,
+        phys: tuple[str, ...],
+        propagation: Propagation,
+        shadowing: Shadowing | None,
+        setup_s: float,
+        latency_s: float,
     ) -> None:
         modes = tuple(
             Mode(phy, RATE_BPS[phy], SENSITIVITY_DBM[phy] - float(MIN_SNR_DB), float(MIN_SNR_DB)) for phy in phys
         )
-        path = propagation or LogDistance()
-        super().__init__(modes, path, range_m, tx_power_dbm, shadowing, setup_s=setup_s, latency_s=latency_s)
+        super().__init__(modes, propagation, range_m, tx_power_dbm, shadowing, setup_s=setup_s, latency_s=latency_s)
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:
         """Error rates [m] of a full packet: address, header, payload and checksum."""

@@ -10,9 +10,7 @@ from fedmule.radio.link import Ladder, Radio
 class Disc(Radio):
     """One rate up to `range_m`; any loss, such as an obstacle's, breaks the link."""
 
-    def __init__(
-        self, range_m: float = 100.0, rate_mbps: float = 10.0, latency_s: float = 0.01, setup_s: float = 0.0
-    ) -> None:
+    def __init__(self, range_m: float, rate_mbps: float, latency_s: float, setup_s: float) -> None:
         self.latency_s = latency_s
         self.setup_s = setup_s
         self._open = Ladder(np.array([range_m]), np.array([rate_mbps * 1e6]))

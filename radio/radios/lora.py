@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 
 from fedmule.radio.link import FloatArray
-from fedmule.radio.propagation import LogDistance, Propagation, Shadowing
+from fedmule.radio.propagation import Propagation, Shadowing
 from fedmule.radio.radios.physical import Mode, PhysicalRadio
 
 # Lowest SNR in dB at which each spreading factor is demodulated (Semtech SX1276 data sheet, table 13).
@@ -17,8 +17,6 @@ NOISE_DBM_PER_HZ, NOISE_FIGURE_DB = -174.0, 6.0  # Semtech AN1200.22, section 6
 FRAME_BYTES = {7: 255, 8: 255, 9: 128, 10: 64, 11: 64, 12: 64}
 HEADER_BYTES = 13
 ACK_DELAY_S = 1.0  # RECEIVE_DELAY1: time from the end of a frame to the start of its acknowledgement
-# Measured from a car in Oulu: 128.95 dB at 1 km and exponent 2.32 (Petäjäjärvi et al., ITST 2015).
-EXPONENT, REFERENCE_LOSS_DB = 2.32, 59.35
 
 
 def time_on_air_s(
@@ -54,15 +52,15 @@ class Lora(PhysicalRadio):
 
     def __init__(
         self,
-        range_m: float | None = None,
-        tx_power_dbm: float = 14.0,
-        spreading_factors: tuple[int, ...] = tuple(MIN_SNR_DB),
-        bandwidth_khz: float = 125.0,
-        duty_cycle: float = 0.01,
-        propagation: Propagation | None = None,
-        shadowing: Shadowing | None = None,
-        setup_s: float = 2.0,
-        latency_s: float = 0.1,
+        range_m: float | None,
+        tx_power_dbm: float,
+        spreading_factors: tuple[int, ...],
+        bandwidth_khz: float,
+        duty_cycle: float,
+        propagation: Propagation,
+        shadowing: Shadowing | None,
+        setup_s: float,
+        latency_s: float,
     ) -> None:
         self._bandwidth_hz = 1e3 * bandwidth_khz
         self.duty_cycle = duty_cycle
@@ -72,8 +70,7 @@ class Lora(PhysicalRadio):
             Mode(f"SF{sf}", 0.8 * sf * self._bandwidth_hz / 2**sf, noise_dbm, MIN_SNR_DB[sf])
             for sf in spreading_factors
         )
-        path = propagation or LogDistance(EXPONENT, REFERENCE_LOSS_DB)
-        super().__init__(modes, path, range_m, tx_power_dbm, shadowing, setup_s=setup_s, latency_s=latency_s)
+        super().__init__(modes, propagation, range_m, tx_power_dbm, shadowing, setup_s=setup_s, latency_s=latency_s)
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:
         """Error rates [m] of a full frame; the code 4/5 detects errors but corrects none."""

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from fedmule.radio.link import FloatArray
-from fedmule.radio.propagation import LogDistance, Propagation, Shadowing
+from fedmule.radio.propagation import Propagation, Shadowing
 from fedmule.radio.radios.physical import THERMAL_DBM_PER_HZ, Mode, PhysicalRadio
 
 # One stream, long guard interval, Mb/s: HT MCS 0–7 on 20 MHz and VHT MCS 0–9 on 80 MHz (IEEE 802.11-2020, 19.5 and
@@ -33,32 +33,25 @@ NOISE_FIGURE_DB = 7.0  # ns-3's default for WiFi
 
 
 class WifiDirect(PhysicalRadio):
-    """802.11n or ac with a rate that follows the SNR; below `cutoff_dbm` nothing is received.
-
-    Without a `propagation` model the path loss is log-distance, with `exponent` and `reference_loss_db` if given.
-    """
+    """802.11n or ac with a rate that follows the SNR; below `cutoff_dbm` nothing is received."""
 
     def __init__(
         self,
-        range_m: float | None = None,
-        tx_power_dbm: float = 16.0,
-        exponent: float | None = None,
-        reference_loss_db: float | None = None,
-        cutoff_dbm: float = -82.0,
-        setup_s: float = 3.0,
-        latency_s: float = 0.002,
-        standard: Literal["n", "ac"] = "n",
-        propagation: Propagation | None = None,
-        shadowing: Shadowing | None = None,
+        range_m: float | None,
+        tx_power_dbm: float,
+        cutoff_dbm: float,
+        setup_s: float,
+        latency_s: float,
+        standard: Literal["n", "ac"],
+        propagation: Propagation,
+        shadowing: Shadowing | None,
     ) -> None:
         noise_dbm = THERMAL_DBM_PER_HZ + 10 * np.log10(BANDWIDTH_HZ[standard]) + NOISE_FIGURE_DB
         modes = tuple(
             Mode(f"MCS{k}", 1e6 * float(mbps), noise_dbm, float(MIN_SNR_DB[k]))
             for k, mbps in enumerate(PHY_MBPS[standard])
         )
-        given = {"exponent": exponent, "reference_loss_db": reference_loss_db}
-        path = propagation or LogDistance(**{name: value for name, value in given.items() if value is not None})
-        super().__init__(modes, path, range_m, tx_power_dbm, shadowing, cutoff_dbm, setup_s, latency_s)
+        super().__init__(modes, propagation, range_m, tx_power_dbm, shadowing, cutoff_dbm, setup_s, latency_s)
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:
         """Error rates [m] of packets of 1,500 bytes."""

@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 
 from fedmule.radio.link import FloatArray
-from fedmule.radio.propagation import LogDistance, Propagation, Shadowing
+from fedmule.radio.propagation import Propagation, Shadowing
 from fedmule.radio.radios.physical import THERMAL_DBM_PER_HZ, Mode, PhysicalRadio
 
 PHY_BPS = 250e3  # IEEE 802.15.4-2020, clause 12; the times below from its MAC and PHY constants
@@ -43,16 +43,15 @@ class Zigbee(PhysicalRadio):
 
     def __init__(
         self,
-        range_m: float | None = None,
-        tx_power_dbm: float = 0.0,
-        propagation: Propagation | None = None,
-        shadowing: Shadowing | None = None,
-        setup_s: float = 1.0,
-        latency_s: float = 0.005,
+        range_m: float | None,
+        tx_power_dbm: float,
+        propagation: Propagation,
+        shadowing: Shadowing | None,
+        setup_s: float,
+        latency_s: float,
     ) -> None:
         modes = (Mode("O-QPSK", PHY_BPS, float(NOISE_DBM), MIN_SNR_DB),)
-        path = propagation or LogDistance()
-        super().__init__(modes, path, range_m, tx_power_dbm, shadowing, setup_s=setup_s, latency_s=latency_s)
+        super().__init__(modes, propagation, range_m, tx_power_dbm, shadowing, setup_s=setup_s, latency_s=latency_s)
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:
         """Error rates [m] of a full frame."""

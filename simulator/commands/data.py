@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
 def _data(given: Any) -> int:
     from pathlib import Path
 
-    from fedmule.learning.data.image_sets import IMAGE_SETS, fetch, take_from
+    from fedmule.learning.data.image_sets import IMAGE_SETS, fetch, import_from
     from fedmule.learning.errors import DataError
     from fedmule.simulator.errors import UserError
     from fedmule.simulator.runs.progress import Downloads
@@ -44,7 +44,7 @@ def _data(given: Any) -> int:
         raise UserError(f"{given.name}: must be one of {', '.join(IMAGE_SETS)}")
     try:
         if given.folder:
-            kept = take_from(given.name, Path(given.folder))
+            kept = import_from(given.name, Path(given.folder))
         else:
             with Downloads() as progress:
                 kept = fetch(given.name, progress)

@@ -1,4 +1,4 @@
-"""What a command says of runs that failed."""
+"""How commands report runs that failed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from fedmule.simulator.studies.batch import Failure
 
 
-def tell_failures(failures: Sequence[Failure]) -> int:
-    """Say what failed, each reason once; returns the exit status."""
+def report_failures(failures: Sequence[Failure]) -> int:
+    """Print every error once, with the number of runs it stopped; returns the exit status."""
     for error, count in Counter(failure.error for failure in failures).items():
         sys.stderr.write(f"{count} run{'s' if count > 1 else ''} failed: {error.rstrip()}\n")
     return 1 if failures else 0

@@ -1,4 +1,4 @@
-"""fedmule paper: run experiments, choose hyper-parameters, print tables."""
+"""fedmule paper: run experiments, tune hyper-parameters, print tables."""
 
 from __future__ import annotations
 
@@ -7,37 +7,40 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fedmule.simulator.commands import arguments
-from fedmule.simulator.commands.failures import tell_failures
+from fedmule.simulator.commands.failures import report_failures
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fedmule.simulator.studies.batch import Failure
-    from fedmule.simulator.studies.experiment import Entry, Experiment, Tried
+    from fedmule.analysis.experiments import Entry
+    from fedmule.simulator.studies.experiment import Experiment
+    from fedmule.simulator.studies.tuning import Trial
 
 
 def add(commands: Any) -> None:
-    """The command `paper`."""
+    """Add the command `paper`."""
     paper = commands.add_parser(
         "paper",
-        help="run the experiments of the RWSADMM paper and others like them",
-        description="Run every row × column of an experiment over seeds, skipping what is done, and print the tables; "
-        "or with tune choose hyper-parameters on validation data first.",
+        help="run the experiments of the RWSADMM paper, and your own like them",
+        description="Run every row × column of an experiment over seeds and print its tables; or, with tune, choose "
+        "hyper-parameters by validation data first. Runs that are done are skipped, unless the program or their data "
+        "have changed since.",
     )
     paper.add_argument(
         "name", nargs="+", metavar="[tune] NAME", help="an experiment that ships, such as table1, or a TOML file"
     )
-    paper.add_argument("--cells", type=arguments.names, metavar="A,B", help="only these rows")
-    paper.add_argument("--columns", type=arguments.names, metavar="A,B", help="only these columns")
+    paper.add_argument("--cells", type=arguments.names, metavar="A,B", help="run only these rows")
+    paper.add_argument("--columns", type=arguments.names, metavar="A,B", help="run only these columns")
     paper.add_argument(
-        "--seeds", type=arguments.count, metavar="N", help="seeds 0 to N − 1 (default: as the experiment says)"
+        "--seeds", type=arguments.count, metavar="N", help="number of seeds, 0 to N − 1 (default: the experiment's)"
     )
     paper.add_argument(
-        "--seed", type=arguments.seed, default=1000, metavar="N", help="with tune: its seed (default 1000)"
+        "--seed", type=arguments.seed, default=1000, metavar="N", help="with tune: the seed (default 1000)"
     )
     arguments.add_engine(paper)
-    paper.add_argument("--out", default="paper", metavar="DIR", help="where runs and tables go (default: paper)")
-    paper.add_argument("--report", action="store_true", help="run nothing: print what is there")
+    paper.add_argument("--out", default="paper", metavar="DIR", help="write to DIR/NAME (default: paper/NAME)")
+    paper.add_argument("--allow-plugins", action="store_true", help="let scenarios run your own classes")
+    paper.add_argument("--report", action="store_true", help="run nothing, only print what is there")
     paper.set_defaults(command=_paper)
 
 
@@ -45,75 +48,91 @@ def _paper(given: Any) -> int:
     from pathlib import Path
 
     from fedmule.simulator.errors import UserError
-    from fedmule.simulator.studies.batch import run_batch
-    from fedmule.simulator.studies.experiment import load_experiment, plan, read_tuned, tune
-    from fedmule.simulator.studies.workers import engine_for
+    from fedmule.simulator.runs.folder import folder_name
+    from fedmule.simulator.studies.experiment import load_experiment
 
     *words, name = given.name
     if words not in ([], ["tune"]):
-        raise UserError(f"fedmule paper {' '.join(given.name)}: must be fedmule paper NAME or paper tune NAME")
-    experiment, out = load_experiment(name), Path(given.out)
-    tuned = read_tuned(out / "tuned.toml")
-    entries = plan(experiment, given.cells, given.columns, given.seeds, tuned)
-    failures: list[Failure] = []
-    if words:
-        with engine_for(given.engine, given.jobs, out) as engine:
-            tried, failures = tune(experiment, entries, given.seed, out, engine)
-        _tell_tried(tried, out)
-        return tell_failures(failures)
-    if not given.report:
-        with engine_for(given.engine, given.jobs, out) as engine:
-            failures = run_batch([s for entry in entries for s in entry.scenarios], out / "runs", engine)
-    _write_report(experiment, plan(experiment, seeds=given.seeds, tuned=tuned), entries, out)
-    return tell_failures(failures)
+        raise UserError(f"fedmule paper {' '.join(given.name)}: must be fedmule paper NAME or fedmule paper tune NAME")
+    experiment = load_experiment(name)
+    folder, tuned = Path(given.out) / folder_name(experiment.name), Path(given.out) / "tuned.toml"
+    return (_tune if words else _run)(given, experiment, folder, tuned)
 
 
-def _tell_tried(tried: Sequence[Tried], out: Path) -> None:
-    """Print what tuning tried and chose."""
+def _run(given: Any, experiment: Experiment, folder: Path, tuned_file: Path) -> int:
+    """Run what was asked for, and write the tables of everything that has been run so far."""
+    from fedmule.analysis.experiments import Entry, done_runs
+    from fedmule.simulator.studies.batch import run_plan
+    from fedmule.simulator.studies.experiment import chosen_for, pairs, plan_experiment
+    from fedmule.simulator.studies.tuning import describe_choice, read_tuned
+
+    tuned = read_tuned(tuned_file)
+    asked = {(row.cell, column.name) for row, column in pairs(experiment, given.cells, given.columns)}
+    plan = plan_experiment(experiment, seeds=given.seeds, tuned=tuned)
+    wanted = [point for point in plan.points if (point.parameters["cell"], point.parameters["column"]) in asked]
+    outcome = run_plan(plan, folder, only=[] if given.report else wanted, **_where(given))
+    entries = []
+    for row, column in pairs(experiment):
+        rows = outcome.index[(outcome.index["cell"] == row.cell) & (outcome.index["column"] == column.name)]
+        chosen, source = chosen_for(experiment, row, column, tuned), column.published_as or column.name
+        published = (row.published.get(source), row.published_s.get(source))
+        runs = done_runs(rows, folder)
+        entries.append(Entry(row.cell, column.name, runs, len(rows), describe_choice(chosen), *published))
+    _print_tables(experiment.title, [entry for entry in entries if (entry.row, entry.column) in asked])
+    _write_page(experiment, entries, folder)
+    return report_failures(outcome.failures)
+
+
+def _tune(given: Any, experiment: Experiment, folder: Path, tuned_file: Path) -> int:
+    """Run the grids of what was asked for, and enter the choices into tuned.toml."""
+    from fedmule.simulator.studies.batch import run_plan
+    from fedmule.simulator.studies.tuning import plan_tuning, trials_of, write_tuned
+
+    plan = plan_tuning(experiment, given.seed, given.cells, given.columns)
+    outcome = run_plan(plan, folder / "tuning", **_where(given))
+    trials = trials_of(plan, outcome.index)
+    write_tuned(tuned_file, experiment.name, trials)
+    _print_trials(trials, tuned_file)
+    return report_failures(outcome.failures)
+
+
+def _where(given: Any) -> dict[str, Any]:
+    return {"engine": given.engine, "jobs": given.jobs, "allow_plugins": given.allow_plugins}
+
+
+def _print_trials(trials: Sequence[Trial], tuned_file: Path) -> None:
     from fedmule.analysis.experiments import as_text
-    from fedmule.simulator.studies.experiment import describe
+    from fedmule.simulator.studies.tuning import describe_choice
 
     table = [["row", "column", "tried", "validation accuracy, %", ""]]
-    for point in tried:
-        score = "diverged" if point.validation_acc is None else f"{100 * point.validation_acc:.2f}"
-        names = (point.entry.row.cell, point.entry.column.name)
-        table.append([*names, describe(point.choice), score, "chosen" if point.chosen else ""])
-    sys.stdout.write(f"{as_text(table)}\n\nwritten to {out / 'tuned.toml'}\n")
+    for trial in trials:
+        score = "diverged" if trial.validation_acc is None else f"{100 * trial.validation_acc:.2f}"
+        chosen = "chosen" if trial.chosen else ""
+        table.append([trial.cell, trial.column, describe_choice(trial.choice), score, chosen])
+    sys.stdout.write(f"{as_text(table)}\n")
+    if any(trial.chosen for trial in trials):
+        sys.stdout.write(f"\nwritten to {tuned_file}\n")
 
 
-def _write_report(experiment: Experiment, entries: Sequence[Entry], asked: Sequence[Entry], out: Path) -> None:
-    """Print the tables of what was asked for; write those of everything, with figures, into the folder."""
-    from fedmule.analysis.experiments import (
-        Cell,
-        accuracy_table,
-        agreement_table,
-        as_text,
-        cost_table,
-        draw_curves,
-        report,
-    )
-    from fedmule.simulator.runs.folder import is_done, write_text
-    from fedmule.simulator.studies.batch import run_folder
-    from fedmule.simulator.studies.experiment import describe
+def _print_tables(title: str, entries: Sequence[Entry]) -> None:
+    from fedmule.analysis.experiments import accuracy_table, agreement_table, as_text, cost_table
 
-    def cell(entry: Entry) -> Cell:
-        folders = [run_folder(out / "runs", scenario) for scenario in entry.scenarios]
-        row, column = entry.row, entry.column
-        done = tuple(folder for folder in folders if is_done(folder))
-        source = column.published_as or column.name
-        published = (row.published.get(source), row.published_s.get(source))
-        return Cell(row.cell, column.name, done, len(folders), describe(entry.chosen), *published)
-
-    shown, cells = [cell(entry) for entry in asked], [cell(entry) for entry in entries]
-    sys.stdout.write(f"{experiment.title}\n")
-    for table in (accuracy_table(shown), agreement_table(shown), cost_table(shown)):
+    sys.stdout.write(f"{title}\n")
+    for table in (accuracy_table(entries), agreement_table(entries), cost_table(entries)):
         if len(table) > 1:
             sys.stdout.write(f"\n{as_text(table)}\n")
-    out.mkdir(parents=True, exist_ok=True)
+
+
+def _write_page(experiment: Experiment, entries: Sequence[Entry], folder: Path) -> None:
+    """Write NAME.md with tables and curves into the experiment's folder."""
+    from fedmule.analysis.experiments import draw_curves, report
+    from fedmule.simulator.runs.folder import write_text
+
     figures = []
-    if any(c.folders for c in cells):
+    if any(entry.runs for entry in entries):
         for against in ("visits", "gradients"):
-            figures.append(f"{experiment.name}-{against}.png")
-            draw_curves(cells, against).savefig(out / figures[-1], dpi=120)
-    write_text(out / f"{experiment.name}.md", report(experiment.title, experiment.text, cells, figures, experiment.why))
-    sys.stdout.write(f"\nwritten to {out / experiment.name}.md\n")
+            figures.append(f"{folder.name}-{against}.png")
+            draw_curves(entries, against).savefig(folder / figures[-1], dpi=120)
+    page = folder / f"{folder.name}.md"
+    write_text(page, report(experiment.title, experiment.text, entries, figures, experiment.why))
+    sys.stdout.write(f"\nwritten to {page}\n")

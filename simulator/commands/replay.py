@@ -1,4 +1,4 @@
-"""fedmule replay: a run or a study as one HTML page to look at."""
+"""fedmule replay: show a run or a study as one HTML page."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    """The command `replay`."""
+    """Add the command `replay`."""
     replay = commands.add_parser(
         "replay",
         help="watch a run on its map, or browse a study, in a browser",
-        description="Write one HTML file that replays a run on its map, or shows a study as a table and heat maps. It "
-        "needs no network and opens from disk.",
+        description="Write one HTML file that replays a run on its map, or shows a study (also one of fedmule compare "
+        "or paper) as a table and heat maps. It needs no network and opens from disk.",
     )
     replay.add_argument("folder", metavar="RUN|STUDY", help="the folder of a run, finished or not, or of a study")
-    replay.add_argument("--out", metavar="FILE", help="the page (default: replay.html in that folder)")
-    replay.add_argument("--runs", action="store_true", help="of a study: also write the page of every run that is done")
+    replay.add_argument("--out", metavar="FILE", help="where to write the page (default: FOLDER/replay.html)")
+    replay.add_argument(
+        "--runs", action="store_true", help="for a study: also write the page of every run that is done"
+    )
     opening = replay.add_mutually_exclusive_group()
     opening.add_argument("--open", action="store_true", help="open the page without asking")
     opening.add_argument("--no-open", action="store_true", help="do not ask whether to open it")
@@ -36,10 +38,10 @@ def _replay(given: Any) -> int:
     folder = Path(given.folder)
     is_run, is_study = (folder / "manifest.json").is_file(), (folder / "index.parquet").is_file()
     if not (is_run or is_study):
-        what = "neither a run's manifest.json nor a study's index.parquet" if folder.is_dir() else "no such folder"
+        what = "has neither a run's manifest.json nor a study's index.parquet" if folder.is_dir() else "no such folder"
         raise UserError(f"{folder}: {what}")
     if given.runs and is_run:
-        raise UserError(f"{folder}: --runs is for studies, and this is a run")
+        raise UserError(f"{folder}: is a run; --runs is for studies")
     file = Path(given.out or folder / "replay.html")
     if file.is_dir():
         raise UserError(f"--out {file}: is a folder; name a file")
@@ -63,7 +65,7 @@ def _run_page(folder: Path) -> str:
 
 
 def _study_page(folder: Path, file: Path, write_runs: bool) -> str:
-    """The page of a study, with links from the file it will be to those pages of runs that are there."""
+    """The page of a study, to be written to `file`, with links to the pages of its runs that exist."""
     import os
     from urllib.parse import quote
 
@@ -82,22 +84,22 @@ def _study_page(folder: Path, file: Path, write_runs: bool) -> str:
 
 
 def _write_run_pages(folders: Sequence[Path]) -> None:
-    """The page of each run, in its folder; one that cannot be replayed is told and left out."""
+    """Write the page of each run into its folder, with a warning for those that cannot be replayed."""
     from fedmule.simulator.errors import UserError
     from fedmule.simulator.runs.folder import write_text
     from fedmule.simulator.runs.progress import ShareDone
 
-    tell = ShareDone("pages of runs")
+    report = ShareDone("pages of runs")
     for done, folder in enumerate(folders, start=1):
         try:
             write_text(folder / "replay.html", _run_page(folder))
         except UserError as error:
             sys.stderr.write(f"warning: {error}\n")
-        tell(done / len(folders))
+        report(done / len(folders))
 
 
 def _offer(file: Path, at_once: bool, never: bool) -> None:
-    """Open the page in the browser: at once, or if somebody at the terminal says so."""
+    """Open the page in the browser: at once, or if the user at the terminal agrees."""
     if never or not (at_once or (sys.stdin.isatty() and sys.stdout.isatty())):
         return
     if not at_once:
@@ -110,4 +112,4 @@ def _offer(file: Path, at_once: bool, never: bool) -> None:
     import webbrowser
 
     if not webbrowser.open(file.resolve().as_uri()):
-        sys.stderr.write("warning: no browser found here; open the file yourself\n")
+        sys.stderr.write("warning: no browser was found; open the file yourself\n")

@@ -1,4 +1,4 @@
-"""fedmule report: draw everything about a run or a study, and explain it."""
+"""fedmule report: draw all figures of a run or a study, with a page that explains them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from fedmule.simulator.commands import arguments
 
 
 def add(commands: Any) -> None:
-    """The command `report`."""
+    """Add the command `report`."""
     report = commands.add_parser(
         "report",
         help="draw all figures of a run or a study, with a page that explains them",
-        description="Draw all figures that apply to a run or a study, and write them with a Markdown and an HTML page "
-        "that explains each and says what is missing. Runs need not be finished.",
+        description="Draw all figures that suit a run or a study (also one of fedmule compare or paper), and write a "
+        "Markdown and an HTML page that explain them and say what is missing. Runs need not be finished.",
     )
-    report.add_argument("folder", metavar="RUN|STUDY", help="a run folder, or a study's")
-    report.add_argument("--out", metavar="DIR", help="where figures and pages go (default: figures in that folder)")
+    report.add_argument("folder", metavar="RUN|STUDY", help="the folder of a run or a study")
+    report.add_argument("--out", metavar="DIR", help="where to write figures and pages (default: FOLDER/figures)")
     report.add_argument(
         "--formats", type=arguments.names, default=["png", "pdf"], metavar="A,B",
-        help="of png, pdf and svg; png is always written (default png,pdf)",
+        help="any of png, pdf and svg; png is always written (default png,pdf)",
     )  # fmt: skip
     report.set_defaults(command=_report)
 
@@ -32,7 +32,7 @@ def _report(given: Any) -> int:
 
     for kind in given.formats:
         if kind not in FORMATS:
-            raise UserError(f"--formats {kind}: must be of {', '.join(FORMATS)}")
+            raise UserError(f"--formats {kind}: must be one of {', '.join(FORMATS)}")
     target = write_report(given.folder, given.out, given.formats, ShareDone("figures"))
     sys.stdout.write(f"figures and report.md in {target}\nopen {target / 'report.html'}\n")
     return 0

@@ -1,4 +1,4 @@
-"""fedmule study: vary keys of scenarios over seeds, and put all results into one table."""
+"""fedmule study: vary keys of scenarios over seeds, and list all results in one table."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from fedmule.simulator.commands import arguments
-from fedmule.simulator.commands.failures import tell_failures
+from fedmule.simulator.commands.failures import report_failures
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fedmule.simulator.studies.plan import Study
+    from fedmule.simulator.studies.plan import Plan, StudyFile
 
 
 def add(commands: Any) -> None:
-    """The command `study`."""
+    """Add the command `study`."""
     study = commands.add_parser(
         "study",
         help="vary keys of a scenario over seeds",
-        description="Run every combination of the values given over seeds, skipping what is done, and write one table "
-        "of parameters and results. All points have the same seeds, so that they differ in what is varied only.",
+        description="Run every combination of the values given over seeds, and write one table of parameters and "
+        "results. Runs that are done are skipped, unless the program or their data have changed since. All "
+        "combinations have the same seeds, so that they differ only in what is varied.",
     )
     study.add_argument(
-        "scenario", nargs="+", metavar="SCENARIO", help="scenarios that ship, scenario files, or one study file"
+        "scenario", nargs="+", metavar="SCENARIO", help="scenario files, scenarios that ship, or one study file"
     )
     study.add_argument(
         "--vary", action="append", default=[], metavar="KEY=a,b,c",
-        help="values of a key: a list, or a range as 5..20:5 or 1..1000:x10; may be repeated for every combination",
+        help="values of a key: a list, or a range such as 5..20:5 or 1..1000:x10; repeat it to vary several keys",
     )  # fmt: skip
     study.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides",
-        help="set one key at all points; may be repeated",
+        help="set a key in every run; may be repeated",
     )  # fmt: skip
-    study.add_argument("--seeds", type=arguments.count, metavar="N", help="replications, seeds 0 to N − 1 (default 3)")
-    study.add_argument("--fresh-seeds", action="store_true", help="other random numbers at every point")
+    study.add_argument("--seeds", type=arguments.count, metavar="N", help="number of seeds, 0 to N − 1 (default 3)")
+    study.add_argument("--fresh-seeds", action="store_true", help="give every combination seeds of its own")
     arguments.add_engine(study)
-    study.add_argument("--out", metavar="DIR", help="where runs and the table go (default: studies/NAME)")
+    study.add_argument("--out", metavar="DIR", help="where to write runs and table (default: studies/NAME)")
     study.add_argument("--allow-plugins", action="store_true", help="let scenarios run your own classes")
     study.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
     study.set_defaults(command=_study)
@@ -46,39 +47,34 @@ def _study(given: Any) -> int:
     from pathlib import Path
 
     from fedmule.analysis.experiments import as_text
-    from fedmule.analysis.studies import points_table
-    from fedmule.simulator.studies.index import carry_out
-    from fedmule.simulator.studies.plan import plan
+    from fedmule.analysis.studies import combinations_table
+    from fedmule.simulator.studies.batch import run_plan
+    from fedmule.simulator.studies.plan import plan_study
 
-    study = _asked_for(given)
-    points = plan(study)
-    out = Path(given.out or f"studies/{study.name}")
-    _tell_plan(study, len(points), out, given.quiet)
-    index, failures = carry_out(
-        study,
-        points,
-        out,
-        engine=given.engine,
-        jobs=given.jobs,
-        allow_plugins=given.allow_plugins,
-        quiet=given.quiet,
+    plan = plan_study(_asked_for(given))
+    out = Path(given.out or f"studies/{plan.study.name}")
+    if not given.quiet:
+        sys.stderr.write(_announcement(plan, out))
+    outcome = run_plan(
+        plan, out, engine=given.engine, jobs=given.jobs, allow_plugins=given.allow_plugins, quiet=given.quiet
     )
     if not given.quiet:
+        table = combinations_table(outcome.index, list(plan.points[0].parameters))
         sys.stdout.write(
-            f"{as_text(points_table(index, list(points[0].changes)))}\n\nwritten to {out / 'index.parquet'}\n"
+            f"{as_text(table)}\n\nwritten to {out / 'index.parquet'}\n"
             f'from fedmule import load_study; study = load_study("{out}"); study.index\n'
         )
-    return tell_failures(failures)
+    return report_failures(outcome.failures)
 
 
-def _asked_for(given: Any) -> Study:
-    """The study file, or the one that the command line describes."""
+def _asked_for(given: Any) -> StudyFile:
+    """The study file named, or the study that the command line describes."""
     from pathlib import Path
 
     from fedmule.simulator.errors import UserError
     from fedmule.simulator.scenario.load import find_scenario, parse_override
     from fedmule.simulator.scenario.overrides import parse_vary
-    from fedmule.simulator.studies.plan import Study, is_study, load_study_file
+    from fedmule.simulator.studies.plan import StudyFile, is_study, load_study_file
 
     changes: dict[str, Any] = {}
     if len(given.scenario) == 1 and is_study(Path(given.scenario[0])):
@@ -86,8 +82,8 @@ def _asked_for(given: Any) -> Study:
     else:
         for name in given.scenario:
             if is_study(Path(name)):
-                raise UserError(f"{name}: is a study; name it alone")
-        study = Study(name=find_scenario(given.scenario[0]).stem, scenarios=tuple(given.scenario))
+                raise UserError(f"{name}: is a study file, which cannot be combined with other files")
+        study = StudyFile(name=find_scenario(given.scenario[0]).stem, scenarios=tuple(given.scenario))
     if given.vary:
         changes["vary"] = {**study.vary, **dict(parse_vary(option) for option in given.vary)}
     if given.overrides:
@@ -99,8 +95,11 @@ def _asked_for(given: Any) -> Study:
     return study.model_copy(update=changes)
 
 
-def _tell_plan(study: Study, runs: int, out: Path, quiet: bool) -> None:
-    if not quiet:
-        seeds = "the same seeds" if study.common_random_numbers else "seeds of its own"
-        count = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
-        sys.stderr.write(f"{runs // count} points × {count} replications, each point with {seeds} → {out}\n")
+def _announcement(plan: Plan, out: Path) -> str:
+    """What is about to be run."""
+    study = plan.study
+    seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
+    which = "the same for every combination" if study.common_random_numbers else "other ones for every combination"
+    count = len(plan.points) // seeds
+    combinations = f"{count} combination{'s' if count > 1 else ''}"
+    return f"{combinations} × {seeds} seed{'s' if seeds > 1 else ''}, {which} → {out}\n"

@@ -14,6 +14,7 @@ from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import StateError, UserError
 from fedmule.simulator.phase import Phase
 from fedmule.simulator.runs.folder import RunLog, folder_name, is_done
+from fedmule.simulator.runs.identity import Identity, differences
 from fedmule.simulator.runs.state import load_state, save_state
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
@@ -22,20 +23,24 @@ WRITING_SHARE = 0.05  # of host time that writing may take
 
 
 def checkpoint_file(folder: Path) -> Path:
+    """Return the checkpoint's file in a run folder."""
     return folder / "checkpoint" / "state.npz"
 
 
-def folder_to_resume(out: str | None, scenario: Scenario) -> Path | None:
-    """The folder of a run of this scenario: the one asked for, or the newest unfinished one by its usual name.
+def folder_to_resume(out: str | None, scenario: Scenario, identity: Identity) -> Path | None:
+    """The folder of a run of this scenario: the one asked for, or the newest unfinished one under its usual name.
 
-    None if there is none yet. Raises UserError if the folder asked for holds something else.
+    None if there is none yet. Raises UserError if the folder asked for holds something else, or if the run was made by
+    another program or with other data.
     """
     text = to_toml(scenario)
     if out is None:
         plain = folder_name(scenario.name)
         named = [folder for folder in Path("runs").glob(f"{glob.escape(plain)}*") if _number(folder.name, plain)]
         named.sort(key=lambda folder: _number(folder.name, plain), reverse=True)
-        return next((f for f in named if _scenario_text(f) == text and not is_done(f)), None)
+        unfinished = [f for f in named if _scenario_text(f) == text and not is_done(f)]
+        folder = next((f for f in unfinished if not differences(f, identity)), None)
+        return folder or (_same_program(unfinished[0], identity) if unfinished else None)
     folder = Path(out)
     if not folder.is_dir() or not any(folder.iterdir()):
         return None
@@ -44,6 +49,14 @@ def folder_to_resume(out: str | None, scenario: Scenario) -> Path | None:
         raise UserError(f"{folder}: is not a run folder: there is nothing to resume")
     if there != text:
         raise UserError(f"{folder}: holds a run of another scenario: {_difference(there, text)}")
+    return _same_program(folder, identity)
+
+
+def _same_program(folder: Path, identity: Identity) -> Path:
+    """The folder, if this program with these data can resume its run."""
+    if changes := differences(folder, identity):
+        hint = "start again without --resume, in another folder"
+        raise UserError(f"{folder}: cannot be resumed: {'; '.join(changes)}; {hint}")
     return folder
 
 
@@ -88,7 +101,7 @@ class Saved:
 
 
 class Checkpoints:
-    """Writes a checkpoint every so many seconds of host time, or less often if that takes long."""
+    """Writes a checkpoint every `every_s` seconds of host time, or less often if writing takes long."""
 
     def __init__(self, simulation: Simulation, log: RunLog, every_s: float) -> None:
         self._simulation = simulation
@@ -144,7 +157,7 @@ class Checkpoint:
         return dict(self._saved.rows)
 
     def resume(self, simulation: Simulation) -> None:
-        """Let a simulation that has not started yet replay the run's past and go on from this checkpoint."""
+        """Let a simulation that has not started yet replay the run's past and continue from this checkpoint."""
         simulation.replay(self._journal, self.visits, self._restore)
 
     def _restore(self, phase: Phase) -> None:

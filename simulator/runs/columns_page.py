@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from fedmule.simulator.runs.columns import SUMMARY, TABLES, Column
+from fedmule.simulator.runs.column_kinds import Column
+from fedmule.simulator.runs.columns import SUMMARY, TABLES
 from fedmule.simulator.runs.folder import write_text
 from fedmule.simulator.runs.progress import WHY
 
@@ -45,6 +46,7 @@ def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def main() -> None:
+    """Write the tables into the page named on the command line."""
     page = Path(sys.argv[1])
     write_text(page, with_tables(page.read_text(encoding="utf-8")))
 

@@ -32,7 +32,7 @@ VERSIONS_OF = ("fedmule", "torch", "numpy", "scipy", "simpy", "shapely", "pyarro
 
 
 def new_folder(out: str | None, name: str) -> Path:
-    """An empty folder for a run: the one asked for, or the first free one of runs/NAME, runs/NAME-2, …"""
+    """An empty folder for a run: the one asked for, or the first free one of runs/NAME, runs/NAME-2 and so on."""
     try:
         if out is None:
             return _next_free(Path("runs"), folder_name(name))
@@ -112,6 +112,7 @@ class RunLog(NoLog):
         device: str,
         warnings: tuple[str, ...] = (),
         keep: dict[str, int] | None = None,
+        identity: dict[str, Any] | None = None,
     ) -> None:
         self.folder = folder
         self._track = scenario.log.track
@@ -129,6 +130,7 @@ class RunLog(NoLog):
             "system": platform.platform(),
             "python": platform.python_version(),
             "versions": {package: _version(package) for package in VERSIONS_OF},
+            "identity": identity,
             "warnings": list(warnings),
         }
         if keep is not None:

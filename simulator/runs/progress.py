@@ -179,6 +179,7 @@ def lasting(seconds: float) -> str:
 
 
 def megabytes(count: int) -> str:
+    """Format bytes as kB or MB."""
     return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 

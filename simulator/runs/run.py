@@ -19,6 +19,7 @@ from fedmule.simulator.ledger import Ledger
 from fedmule.simulator.runs.checkpoint import Checkpoint, Checkpoints, checkpoint_file, folder_to_resume
 from fedmule.simulator.runs.columns import Summary
 from fedmule.simulator.runs.folder import RunLog, is_done, new_folder
+from fedmule.simulator.runs.identity import identity_of
 from fedmule.simulator.runs.progress import progress_for, summary_text
 from fedmule.simulator.scenario import Scenario
 
@@ -42,14 +43,16 @@ def run_scenario(
     `interruptible`: Ctrl-C and SIGTERM end the run after the present visit, with all that was done so far in the
     folder. `resume`: resume the unfinished run of this scenario in the folder, if there is one.
     """
-    old = folder_to_resume(out, scenario) if resume else None
+    identity = identity_of(scenario, plugins)
+    old = folder_to_resume(out, scenario, identity) if resume else None
     if old is not None and is_done(old):
         return _done(old, quiet)
     simulation = Simulation(scenario, plugins)
     folder = new_folder(out, scenario.name) if old is None else old
     checkpoint = Checkpoint(checkpoint_file(old)) if old is not None and checkpoint_file(old).exists() else None
     keep = None if old is None else {} if checkpoint is None else checkpoint.rows
-    log = RunLog(folder, scenario, str(simulation.learner.device), simulation.world.warnings, keep)
+    device = str(simulation.learner.device)
+    log = RunLog(folder, scenario, device, simulation.world.warnings, keep, identity.as_dict())
     if checkpoint is not None:
         checkpoint.resume(simulation)
     if not quiet:

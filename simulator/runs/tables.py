@@ -82,7 +82,7 @@ class TableWriter:
 
 
 def _frozen(column: Values) -> Values:
-    """A copy of an array: Arrow would refer to it, and the run goes on counting in it."""
+    """A copy of an array: Arrow would share its memory, and the ledger keeps counting in it."""
     return column.copy() if isinstance(column, np.ndarray) else column
 
 

@@ -106,7 +106,7 @@ class ColumnPartition(Part):
 
 
 class MlrModel(Part):
-    makes = "learning.models.mlr:MLR"
+    makes = "learning.models.logistic:MLR"
     kind: Literal["mlr"] = key("mlr", "multinomial logistic regression")
 
 

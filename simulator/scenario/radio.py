@@ -209,6 +209,7 @@ class LoraRadio(PhysicalRadio):
     duty_cycle: Annotated[float, Field(gt=0, le=1)] = key(0.01, "largest share of the time a device may send")
     setup_s: NotNegative = key(2.0, "before the first byte of a contact, s")
     latency_s: NotNegative = key(0.1, "from last byte sent to last byte usable, s")
+    # Measured from a car in Oulu: 128.95 dB at 1 km and exponent 2.32 (Petäjäjärvi et al., ITST 2015).
     propagation: Annotated[Propagation, short_for("log_distance", exponent=2.32, reference_loss_db=59.35)] = key(
         "log_distance", "how the signal weakens"
     )

@@ -1,19 +1,25 @@
-"""Many runs side by side: each in a folder named after its scenario; done ones are skipped, failures collected."""
+"""Batches: run the points of a plan side by side, skip those that are done, and collect failures."""
 
 from __future__ import annotations
 
-import hashlib
 import shutil
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedmule.simulator.runs.folder import is_done
+from fedmule.simulator.runs.identity import Identity, differences, identity_of, program_on_disk
 from fedmule.simulator.runs.progress import points_progress
-from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.scenario.load import to_toml
-from fedmule.simulator.studies.workers import Engine, Point, Processes, partials
+from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
+from fedmule.simulator.studies.index import index_of, is_current, run_folder, status_of, write_study
+from fedmule.simulator.studies.plan import Plan, Point
+from fedmule.simulator.studies.workers import Workers, partials, workers_for
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RETRIES = 2  # of a point whose process died
 
@@ -22,39 +28,71 @@ RETRIES = 2  # of a point whose process died
 class Failure:
     """A point that could not be run."""
 
-    scenario: Scenario
+    point: Point
     error: str
 
 
-def run_folder(root: Path, scenario: Scenario) -> Path:
-    """Where the run of a scenario lies: the resolved scenario's hash is its name."""
-    return root / hashlib.sha256(to_toml(scenario).encode()).hexdigest()[:16]
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a plan."""
+
+    index: pd.DataFrame  # a row per point, in the plan's order
+    failures: list[Failure]
+
+
+def run_plan(
+    plan: Plan,
+    out: Path,
+    *,
+    only: Iterable[Point] | None = None,
+    engine: str | None = None,
+    jobs: int | None = None,
+    allow_plugins: bool = False,
+    quiet: bool = False,
+) -> Outcome:
+    """Run the points of a plan that are not done, and write study.toml and index.parquet, even if interrupted.
+
+    A run made by another program or with other data is not done: it is run again. `only` limits what is run, not what
+    the index lists. Runs go to the Dask cluster at the address `engine`, or to processes on this machine.
+    """
+    folders = tuple(dict.fromkeys(folder for source in plan.study.scenarios for folder in plugin_folders(source)))
+    identities = _identities(plan, out, allow_plugins, folders)
+    asked = plan.points if only is None else tuple(only)
+    points = {
+        run_folder(out, point.scenario): replace(point, plugin_folders=folders if allow_plugins else None)
+        for point in asked
+    }
+    if not quiet:
+        _report_stale(identities, points)
+    failures: dict[Path, str] = {}
+    try:
+        if points:
+            with workers_for(engine, jobs, out) as workers:
+                run_batch(points, identities, failures, workers, quiet)
+    finally:
+        index = index_of(plan, out, identities, failures)
+        write_study(out, plan.study, index)
+    return Outcome(index, [Failure(points[folder], error) for folder, error in failures.items()])
 
 
 def run_batch(
-    scenarios: Iterable[Scenario],
-    root: Path,
-    engine: Engine | None = None,
+    points: Mapping[Path, Point],
+    identities: Mapping[Path, Identity],
+    failures: dict[Path, str],
+    workers: Workers,
     quiet: bool = False,
-    plugin_folders: Sequence[Path] | None = None,
-) -> list[Failure]:
-    """Run every scenario that is not done yet, side by side; returns what failed.
+) -> None:
+    """Run points whose folder has no run with the identity expected; enters the errors of those that fail.
 
-    A point under way when a process dies is tried again, the last time with nobody beside it, so that a point that
-    kills its process takes no other down. Ctrl-C ends at once and keeps what is done. With `plugin_folders` scenarios
-    may name classes of the user's own.
+    A point under way when a process dies is tried again, the last time with no other beside it, so that a point that
+    kills its process takes no other down with it. Ctrl-C ends the batch at once and keeps what is done.
     """
-    engine = engine or Processes()
-    own = None if plugin_folders is None else tuple(plugin_folders)
-    points = {run_folder(root, scenario): Point(scenario, own) for scenario in scenarios}
-    todo = {folder: point for folder, point in points.items() if not is_done(folder)}
+    todo = {folder: point for folder, point in points.items() if not is_current(folder, identities[folder])}
     died: Counter[Path] = Counter()
-    failures: dict[Path, str] = {}
     progress = points_progress(quiet or not todo, len(points), len(points) - len(todo))
 
-    def tell(folder: Path, error: str | None) -> None:
-        if error is None and not is_done(folder):
-            error = f"it was done, but {folder} is not there"
+    def report(folder: Path, error: str | None) -> None:
+        error = error or _mismatch(folder, identities[folder])
         if error is not None:
             failures[folder] = error
         progress(len(failures))
@@ -64,21 +102,50 @@ def run_batch(
             together = {folder: point for folder, point in todo.items() if died[folder] < RETRIES}
             group = together or dict([todo.popitem()])
             _clear(group)
-            broken = engine.run(group, not together, tell)
+            broken = workers.run(group, not together, report)
             under_way = [folder for folder in broken if partials(folder)]
             died.update(under_way or broken)
             for folder in broken:
                 if died[folder] > RETRIES:
-                    tell(folder, f"its process died {died[folder]} times (was memory short?)")
-            todo = {f: p for f, p in points.items() if f not in failures and not is_done(f)}
+                    report(folder, f"its process died {died[folder]} times (did it run out of memory?)")
+            todo = {f: p for f, p in points.items() if f not in failures and not is_current(f, identities[f])}
     finally:
         progress.close()
         _clear(points)
-    return [Failure(points[folder].scenario, error) for folder, error in failures.items()]
+
+
+def _identities(plan: Plan, out: Path, allow_plugins: bool, folders: tuple[Path, ...]) -> dict[Path, Identity]:
+    """The identity that each point's run has if it is made now, by its folder."""
+    program = program_on_disk()
+    found = {}
+    for point in plan.points:
+        plugins = load_plugins(point.scenario, allow_plugins, folders)
+        found[run_folder(out, point.scenario)] = identity_of(point.scenario, plugins, program)
+    return found
+
+
+def _report_stale(identities: Mapping[Path, Identity], points: Mapping[Path, Point]) -> None:
+    """Say which runs count as not done, and what has changed since they were made."""
+    reasons: Counter[tuple[bool, str]] = Counter()
+    for folder, identity in identities.items():
+        status, changes = status_of(folder, identity)
+        if status == "stale":
+            reasons[folder in points, str(changes)] += 1
+    for (again, changes), count in reasons.items():
+        what = "will be run again" if again else "not counted"
+        sys.stderr.write(f"{count} run{'s are' if count > 1 else ' is'} out of date and {what}: {changes}\n")
+
+
+def _mismatch(folder: Path, identity: Identity) -> str | None:
+    """What is wrong with a run that was reported complete, if anything is."""
+    if not is_done(folder):
+        return f"it was reported complete, but {folder} has no complete run"
+    changes = differences(folder, identity)
+    return f"it was run with another program or other data than expected: {'; '.join(changes)}" if changes else None
 
 
 def _clear(folders: Iterable[Path]) -> None:
-    """Remove what runs left behind that did not come to their end."""
+    """Remove what incomplete runs left behind."""
     for folder in folders:
         for partial in partials(folder):
             shutil.rmtree(partial, ignore_errors=True)

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 import fedmule
 import fedmule.analysis.plots
 from fedmule.analysis import load_run
-from fedmule.simulator.studies.plan import Study, write_study
+from fedmule.simulator.studies.index import write_study
+from fedmule.simulator.studies.plan import StudyFile
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "analysis.md").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ def make_study(folder: Path, run: Path) -> None:
                 rows.append({**keys, **values, **results})
                 shutil.copytree(run, folder / keys["run"])
     vary = {"vehicle.speed_mps": (2, 18), "radio.range_m": (30, 100)}
-    write_study(folder, Study(name="s", scenarios=("warzone",), vary=vary), pd.DataFrame(rows))
+    write_study(folder, StudyFile(name="s", scenarios=("warzone",), vary=vary), pd.DataFrame(rows))
 
 
 def test_the_code_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fedmule.analysis.experiments import (
-    Cell,
+    Entry,
     accuracy_table,
     agreement_table,
     as_markdown,
@@ -22,8 +22,8 @@ from fedmule.analysis.experiments import (
 )
 
 
-def runs(root: Path, *accuracies: float, **other: Any) -> tuple[Path, ...]:
-    """Run folders with a summary and two visits."""
+def runs(root: Path, *accuracies: float, **other: Any) -> dict[int, Path]:
+    """Run folders with a summary and two visits, by seed."""
     folders = []
     for accuracy in accuracies:
         folder = root / str(len(list(root.iterdir())))
@@ -45,7 +45,7 @@ def runs(root: Path, *accuracies: float, **other: Any) -> tuple[Path, ...]:
         contacts = {"visit": [1, 2], "gradient_steps": [40, 40], "personal_test_acc_mean": [0.5, accuracy]}
         pd.DataFrame({**contacts, "token_test_acc": [None, accuracy - 0.1]}).to_parquet(folder / "contacts.parquet")
         folders.append(folder)
-    return tuple(folders)
+    return dict(enumerate(folders))
 
 
 def test_the_interval_is_students() -> None:
@@ -55,13 +55,13 @@ def test_the_interval_is_students() -> None:
 
 
 def test_accuracies_stand_under_their_rows_with_published_ones_below(tmp_path: Path) -> None:
-    cells = [
-        Cell("a", "local", runs(tmp_path, 0.9, 0.92, 0.94), 3),
-        Cell("a", "fedavg", runs(tmp_path, 0.5), 1, published=93.96),
-        Cell("b", "local", (), 3),
-        Cell("b", "fedavg", runs(tmp_path, 0.1, 0.1, stopped_by="diverged"), 3, published=98.9),
+    entries = [
+        Entry("a", "local", runs(tmp_path, 0.9, 0.92, 0.94), 3),
+        Entry("a", "fedavg", runs(tmp_path, 0.5), 1, published=93.96),
+        Entry("b", "local", {}, 3),
+        Entry("b", "fedavg", runs(tmp_path, 0.1, 0.1, stopped_by="diverged"), 3, published=98.9),
     ]
-    assert accuracy_table(cells) == [
+    assert accuracy_table(entries) == [
         ["personal test accuracy, %", "a", "b"],
         ["local", "92.00 ± 4.97", "not run"],
         ["fedavg", "50.00 (1 seed)", "10.00 ± 0.00 (2 diverged)"],
@@ -70,39 +70,41 @@ def test_accuracies_stand_under_their_rows_with_published_ones_below(tmp_path: P
 
 
 def test_a_figure_agrees_within_a_point_or_its_interval(tmp_path: Path) -> None:
-    cells = [
-        Cell("a", "fedavg", runs(tmp_path, 0.9), 1, published=90.9),
-        Cell("a", "apfl", runs(tmp_path, 0.9), 1, published=91.1),
-        Cell("b", "fedavg", runs(tmp_path, 0.9, 0.92, 0.94), 3, published=88.0),  # 92 ± 4.97
-        Cell("b", "apfl", runs(tmp_path, 0.9, 0.9, 0.9), 3, published=50.0),
-        Cell("b", "local", runs(tmp_path, 0.9), 3),
-        Cell("c", "apfl", (), 3, published=50.0),
+    entries = [
+        Entry("a", "fedavg", runs(tmp_path, 0.9), 1, published=90.9),
+        Entry("a", "apfl", runs(tmp_path, 0.9), 1, published=91.1),
+        Entry("b", "fedavg", runs(tmp_path, 0.9, 0.92, 0.94), 3, published=88.0),  # 92 ± 4.97
+        Entry("b", "apfl", runs(tmp_path, 0.9, 0.9, 0.9), 3, published=50.0),
+        Entry("b", "local", runs(tmp_path, 0.9), 3),
+        Entry("c", "apfl", {}, 3, published=50.0),
     ]
-    assert agreement_table(cells) == [
+    assert agreement_table(entries) == [
         ["ours less published, points", "a", "b"],
         ["fedavg", "-0.9 agrees", "+4.0 agrees"],
         ["apfl", "-1.1", "+40.0"],
     ]
-    page = report("Title", "Text.", cells, [], "Because.")
+    page = report("Title", "Text.", entries, [], "Because.")
     assert "## Where they agree" in page
     assert page.index("+40.0") < page.index("Because.")
-    assert "Where they agree" not in report("Title", "Text.", cells[4:], [], "Because.")
+    assert "Where they agree" not in report("Title", "Text.", entries[4:], [], "Because.")
 
 
 def test_small_costs_are_not_rounded_away(tmp_path: Path) -> None:
-    cell = Cell("a", "fedavg", runs(tmp_path, 0.9, bytes_down=1200, bytes_up=34, sim_time_s=0.5, host_time_s=4321.4), 1)
-    header, line = cost_table([cell])
+    entry = Entry(
+        "a", "fedavg", runs(tmp_path, 0.9, bytes_down=1200, bytes_up=34, sim_time_s=0.5, host_time_s=4321.4), 1
+    )
+    header, line = cost_table([entry])
     shown = dict(zip(header, line, strict=True))
     assert (shown["MB on the air"], shown["simulated h"], shown["host s"]) == ("0.00123", "0.000139", "4321")
 
 
 def test_costs_are_means_per_client_in_their_units(tmp_path: Path) -> None:
-    cells = [
-        Cell("a", "fedavg", runs(tmp_path, 0.8, 0.9), 3, "step_size 0.1", 93.96, 384),
-        Cell("a", "local", runs(tmp_path, 0.8, algorithm="local"), 1),
-        Cell("a", "apfl", (), 3),
+    entries = [
+        Entry("a", "fedavg", runs(tmp_path, 0.8, 0.9), 3, "step_size 0.1", 93.96, 384),
+        Entry("a", "local", runs(tmp_path, 0.8, algorithm="local"), 1),
+        Entry("a", "apfl", {}, 3),
     ]
-    header, fedavg, local, apfl = cost_table(cells)
+    header, fedavg, local, apfl = cost_table(entries)
     assert dict(zip(header, fedavg, strict=True)) == {
         "row": "a",
         "column": "fedavg",
@@ -119,12 +121,12 @@ def test_costs_are_means_per_client_in_their_units(tmp_path: Path) -> None:
     }
     assert dict(zip(header, local, strict=True))["token, %"] == "–"  # nobody carries one
     assert apfl[2] == "not run"
-    assert [name for name in cost_table(cells[1:])[0] if name in ("published, %", "published s", "tuned")] == []
+    assert [name for name in cost_table(entries[1:])[0] if name in ("published, %", "published s", "tuned")] == []
 
 
 def test_what_is_null_after_divergence_is_not_a_number(tmp_path: Path) -> None:
-    cell = Cell("a", "b", runs(tmp_path, 0.1, token_test_acc=None, stopped_by="diverged"), 1)
-    assert cost_table([cell])[1][3] == "nan (1 seed, 1 diverged)"
+    entry = Entry("a", "b", runs(tmp_path, 0.1, token_test_acc=None, stopped_by="diverged"), 1)
+    assert cost_table([entry])[1][3] == "nan (1 seed, 1 diverged)"
 
 
 def test_tables_for_terminals_and_pages() -> None:
@@ -134,13 +136,13 @@ def test_tables_for_terminals_and_pages() -> None:
 
 
 def test_curves_are_means_over_seeds_against_gradients_per_client(tmp_path: Path) -> None:
-    cells = [
-        Cell("a", "local", runs(tmp_path, 0.8, algorithm="local"), 1),
-        Cell("a", "apfl", (), 2),
-        Cell("a", "fedavg", runs(tmp_path, 0.7, 0.9), 2),
-        Cell("b", "fedavg", (), 2),
+    entries = [
+        Entry("a", "local", runs(tmp_path, 0.8, algorithm="local"), 1),
+        Entry("a", "apfl", {}, 2),
+        Entry("a", "fedavg", runs(tmp_path, 0.7, 0.9), 2),
+        Entry("b", "fedavg", {}, 2),
     ]
-    figure = draw_curves(cells, "gradients")
+    figure = draw_curves(entries, "gradients")
     (panel,) = figure.axes  # nothing of b was run
     assert (panel.get_title(), panel.get_xlabel()) == ("a", "gradient steps per client")
     alone, personal, token = panel.lines

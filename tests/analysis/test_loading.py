@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fedmule.analysis import Run, load_run
+import fedmule
+from fedmule.analysis import Run, load_run, load_study
 from fedmule.analysis.plots import draw_run
 from fedmule.simulator.runs.columns import SUMMARY, TABLES
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.studies.batch import run_folder
-from fedmule.simulator.studies.plan import Study, index_of, plan
 
 CONTACTS = [
     *("visit", "client", "sim_time_s", "host_time_s", "vehicle", "vehicle_x_m", "vehicle_y_m"),
@@ -57,11 +55,9 @@ def test_tables_and_summary_have_the_columns_of_the_table_of_columns(run: Run) -
 def test_documented_columns_of_a_studys_index(run: Run, tmp_path: Path) -> None:
     text = (DOCS / "studies.md").read_text(encoding="utf-8").split("The columns of the index: ")[1].split("\n\n")[0]
     names = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", text))
-    study = Study.model_validate({"scenarios": ["smoke"], "vary": {"vehicle.speed_mps": [5]}, "seeds": 1})
-    (point,) = plan(study)
-    folder = run_folder(tmp_path, point.scenario)
-    shutil.copytree(run.folder, folder)
-    index = index_of([point], tmp_path)
+    values = {"vehicle.speed_mps": [5]}
+    fedmule.study("smoke", values, seeds=1, changes={"stop.visits": 2}, out=tmp_path / "study", jobs=1)
+    index = load_study(tmp_path / "study").index
     summary = [key for key in run.summary if key not in ("name", "seed")]
     assert list(index.columns) == [*names[:4], "vehicle.speed_mps", *names[4:], *summary]
 

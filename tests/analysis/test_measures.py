@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from fedmule.analysis.comparison import Contender, better_than, compare_table, usual_target
+from fedmule.analysis.comparison import better_than, compare_table, usual_target
+from fedmule.analysis.experiments import Entry
 from fedmule.analysis.measures import accuracy_at, band, bytes_to_accuracy, curve, spent, time_to_accuracy, to_accuracy
 
 
@@ -91,16 +92,17 @@ def run(folder: Path, accuracy: float, algorithm: str = "fedavg") -> Path:
     return folder
 
 
-def contender(root: Path, name: str, accuracies: list[float], algorithm: str = "fedavg") -> Contender:
-    return Contender(name, {i: run(root / f"{name}{i}", a, algorithm) for i, a in enumerate(accuracies)})
+def entry(root: Path, name: str, accuracies: list[float], algorithm: str = "fedavg") -> Entry:
+    runs = {i: run(root / f"{name}{i}", a, algorithm) for i, a in enumerate(accuracies)}
+    return Entry("task", name, runs, len(accuracies))
 
 
 def test_better_is_claimed_only_beyond_chance(tmp_path: Path) -> None:
     noise = [0.00, 0.02, -0.01, 0.01, -0.02]
-    good = contender(tmp_path, "good", [0.9 + n for n in noise])
-    close = contender(tmp_path, "close", [0.895 + 0.5 * n for n in noise])
-    bad = contender(tmp_path, "bad", [0.7 - n for n in noise])
-    one = contender(tmp_path, "one", [0.99])
+    good = entry(tmp_path, "good", [0.9 + n for n in noise])
+    close = entry(tmp_path, "close", [0.895 + 0.5 * n for n in noise])
+    bad = entry(tmp_path, "bad", [0.7 - n for n in noise])
+    one = entry(tmp_path, "one", [0.99])
     assert better_than([good, close, bad, one]) == {"good": ["bad"], "close": ["bad"], "bad": [], "one": []}
     # The same by scipy, with Holm's factors 3, 2, 1.
     values = [list(c.values("personal_test_acc_mean").values()) for c in (good, close, bad)]
@@ -113,24 +115,24 @@ def test_better_is_claimed_only_beyond_chance(tmp_path: Path) -> None:
 def test_holms_correction_withholds_what_a_single_test_would_claim(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     names = "abcdef"
-    contenders = [contender(tmp_path, n, list(0.8 + 0.02 * rng.normal(size=4))) for n in names]
+    entries = [entry(tmp_path, n, list(0.8 + 0.02 * rng.normal(size=4))) for n in names]
     single = [
         stats.ttest_rel(*(list(c.values("personal_test_acc_mean").values()) for c in (a, b))).pvalue
-        for i, a in enumerate(contenders)
-        for b in contenders[i + 1 :]
+        for i, a in enumerate(entries)
+        for b in entries[i + 1 :]
     ]
     assert min(single) < 0.05 < min(single) * len(single)
-    assert not any(better_than(contenders).values())
+    assert not any(better_than(entries).values())
 
 
-def test_the_table_has_the_cost_of_reaching_the_target(tmp_path: Path) -> None:
-    contenders = [
-        contender(tmp_path, "local", [0.8, 0.8], "local"),
-        contender(tmp_path, "fedavg", [0.6, 0.9]),
-        Contender("ditto", {}),
+def test_the_table_says_what_it_cost_to_get_there(tmp_path: Path) -> None:
+    entries = [
+        entry(tmp_path, "local", [0.8, 0.8], "local"),
+        entry(tmp_path, "fedavg", [0.6, 0.9]),
+        Entry("task", "ditto", {}, 2),
     ]
-    assert usual_target(contenders) == 0.72
-    header, local, fedavg, ditto = compare_table(contenders, 0.75)
+    assert usual_target(entries) == 0.72
+    header, local, fedavg, ditto = compare_table(entries, 0.75)
     assert header[4] == "visits to 75 %"
     assert local[1:] == ["80.00 ± 0.00", "–", "20", "2", "80", "2", "2", "2 of 2", "–"]
     assert fedavg[4:] == ["2", "80", "2", "2", "1 of 2", "–"]

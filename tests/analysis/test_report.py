@@ -161,7 +161,7 @@ def test_one_parameter_and_none(studies: Path, tmp_path: Path) -> None:
     assert drawn(none) == ["accuracy"]
     write_report(none, formats=())
     single = part(studies, tmp_path / "single", lambda i: i["replication"] == 0)
-    assert "there is one seed only" in missing(single)
+    assert "there is only one seed" in missing(single)
     write_report(single, formats=())
 
 
@@ -180,7 +180,7 @@ def test_points_that_failed_are_listed(studies: Path, tmp_path: Path) -> None:
     content = content_of(folder)
     assert content.tables["Failures"] == [["runs", "why"], ["2", "<b>out of memory</b>"]]
     assert "2 of 16 runs failed" in missing(folder)
-    assert "1 of 16 runs were never made" in missing(folder)
+    assert "1 of 16 runs have not been made yet" in missing(folder)
     page = (write_report(folder, formats=()) / "report.html").read_text()
     assert "&lt;b&gt;out of memory&lt;/b&gt;" in page
     index["status"] = "failed"
@@ -208,7 +208,7 @@ def test_a_folder_that_is_neither_run_nor_study(tmp_path: Path, capsys: pytest.C
 def test_invalid_formats_and_output_folders(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_scenario(small(stop={"visits": 2}), str(tmp_path / "run"))
     assert main(["report", str(tmp_path / "run"), "--formats", "gif"]) == 2
-    assert "--formats gif: must be of png, pdf, svg" in capsys.readouterr().err
+    assert "--formats gif: must be one of png, pdf, svg" in capsys.readouterr().err
     (tmp_path / "file").touch()
     assert main(["report", str(tmp_path / "run"), "--out", str(tmp_path / "file")]) == 2
     assert "is a file; choose a folder with --out" in capsys.readouterr().err

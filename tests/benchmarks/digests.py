@@ -96,7 +96,8 @@ VARIATIONS: dict[str, tuple[str, ...]] = {
         "clients.mobility={kind='squads', squads=3, regroup_at_s=60, regroup_share=0.5}",
     ),
     "shadowed-two-ray": (
-        "warzone", "radio={kind='wifi_direct', propagation='two_ray', shadowing={db=4}}", "learning.algorithm.token_pace=0.5",
+        "warzone", "radio={kind='wifi_direct', propagation='two_ray', shadowing={db=4}}",
+        "learning.algorithm.token_pace=0.5",
     ),
     "tube-per-layer": (
         "smoke", "learning.model={kind='mlp', hidden=[12]}",

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from making import Waypoint
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -22,10 +23,9 @@ from fedmule.learning.algorithms.base import Contact, Settings, Task
 from fedmule.learning.algorithms.rwsadmm import Slack
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.evaluate import Evaluator
+from fedmule.learning.models.logistic import MLR
 from fedmule.learning.models.mlp import MLP
-from fedmule.learning.models.mlr import MLR
 from fedmule.learning.models.module import ModuleModel, cnn
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories, position_at
 from fedmule.simulator.scenario.algorithms import RwsadmmKeys

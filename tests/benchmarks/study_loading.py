@@ -16,7 +16,8 @@ import pandas as pd
 from fedmule.analysis import load_run, load_study
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario.load import load_scenario
-from fedmule.simulator.studies.plan import Study, write_study
+from fedmule.simulator.studies.index import write_study
+from fedmule.simulator.studies.plan import StudyFile
 
 COLUMNS = ("visit", "sim_time_s", "bytes_down", "bytes_up", "personal_test_acc_mean")
 
@@ -36,7 +37,7 @@ def make_study(folder: Path, runs: int, visits: int = 300) -> None:
         keys = {"run": f"runs/{i}", "scenario": "smoke", "seed": i // 10, "replication": i // 10}
         results = {name: value for name, value in summary.items() if name not in ("name", "seed")}
         rows.append({**keys, "vehicle.speed_mps": 1 + i % 10, "status": "done", "error": None, **results})
-    study = Study(name="large", scenarios=("smoke",), vary={"vehicle.speed_mps": tuple(range(1, 11))})
+    study = StudyFile(name="large", scenarios=("smoke",), vary={"vehicle.speed_mps": tuple(range(1, 11))})
     write_study(folder, study, pd.DataFrame(rows))
 
 

@@ -11,18 +11,18 @@ import tempfile
 import time
 from pathlib import Path
 
-from fedmule.simulator.scenario.load import load_scenario
-from fedmule.simulator.studies.batch import run_batch
-from fedmule.simulator.studies.workers import Processes
+from fedmule.simulator.studies.batch import run_plan
+from fedmule.simulator.studies.plan import StudyFile, plan_study
 
 
 def seconds(jobs: int, points: int, visits: int) -> float:
     """Of wall time for a study of equal points."""
-    scenario = load_scenario("smoke", {"stop.visits": visits, "log.track": False})
-    runs = [scenario.model_copy(update={"name": f"point {i}"}) for i in range(points)]
+    keys = {"stop.visits": visits, "log.track": False}
+    names = tuple(f"point {i}" for i in range(points))
+    plan = plan_study(StudyFile(scenarios=("smoke",), set=keys, vary={"name": names}, seeds=1))
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        failures = run_batch(runs, Path(folder), Processes(jobs), quiet=True)
+        failures = run_plan(plan, Path(folder), jobs=jobs, quiet=True).failures
         took = time.perf_counter() - began
     assert not failures
     return took

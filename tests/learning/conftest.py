@@ -16,7 +16,7 @@ from fedmule.learning.algorithms.base import Algorithm, Contact
 from fedmule.learning.algorithms.neighbourhood import Neighbours
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.data.partition import by_column, split
-from fedmule.learning.models.mlr import MLR
+from fedmule.learning.models.logistic import MLR
 from fedmule.simulator.streams import Streams
 
 

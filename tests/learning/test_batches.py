@@ -11,7 +11,7 @@ from making import common_settings
 
 from fedmule.learning.algorithms.base import Algorithm, Task
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.models.mlr import MLR
+from fedmule.learning.models.logistic import MLR
 from fedmule.simulator.streams import Streams
 
 KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"]

@@ -167,7 +167,7 @@ def test_tokens_that_are_no_such_means_are_averaged(problem, contact, kind: str)
             assert torch.equal(carried.of(v)[name], (before[0][name] + before[1][name]) / 2)
 
 
-def test_what_a_meeting_weighs(problem, contact) -> None:
+def test_the_cost_of_a_meeting(problem, contact) -> None:
     made = problem()
     size = 4 * made.model.parameters
     averaged = carried_by(3, made.build("fedavg")).meeting(0, 1, 0.0)
@@ -177,18 +177,18 @@ def test_what_a_meeting_weighs(problem, contact) -> None:
     slack = carried_by(3, made.build("slack", open_at=0.75))
     overhead = 4 * 3 + 1  # counts of three vehicles' contacts, and a bit for each of seven clients
 
-    def weigh(a: int, b: int, progress: float = 0.0) -> tuple[int, int]:
+    def cost(a: int, b: int, progress: float = 0.0) -> tuple[int, int]:
         exchange = slack.meeting(a, b, progress)
         return int(exchange.bytes_down[0]), int(exchange.bytes_up[0])
 
-    assert weigh(0, 1) == (0, 0)  # nothing has happened yet
+    assert cost(0, 1) == (0, 0)  # nothing has happened yet
     slack.update(0, contact(1))
-    assert weigh(0, 1) == (size + overhead, overhead)
+    assert cost(0, 1) == (size + overhead, overhead)
     slack.meet(0, 1)
-    assert weigh(0, 1) == (0, 0)
+    assert cost(0, 1) == (0, 0)
     slack.update(1, contact(2))
-    assert weigh(1, 2) == (2 * size + overhead, overhead)  # it passes on what it heard
-    assert weigh(1, 2, 0.8) == (0, 0)  # clients train on their own
+    assert cost(1, 2) == (2 * size + overhead, overhead)  # it passes on what it heard
+    assert cost(1, 2, 0.8) == (0, 0)  # clients train on their own
     local = carried_by(3, made.build("local"))
     local.update(0, contact(1))
     assert local.meeting(0, 1, 0.0).bytes_down.tolist() == [size + overhead]  # as long as its reference's

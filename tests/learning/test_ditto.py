@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fedmule.learning.algorithms.base import Contact
-from fedmule.learning.algorithms.ditto import to_the_token
+from fedmule.learning.algorithms.ditto import pull_to_token
 
 
 def test_the_step_is_down_the_gradient_of_the_personal_objective(problem):
@@ -18,7 +18,7 @@ def test_the_step_is_down_the_gradient_of_the_personal_objective(problem):
     loss = torch.nn.functional.cross_entropy(features @ v[:15].view(3, 5).T + v[15:], labels)
     g = torch.autograd.grad(loss, v, retain_graph=True)[0]
     whole = torch.autograd.grad(loss + 0.7 / 2 * (v - y).square().sum(), v)[0]
-    pull = to_the_token(y, 0.3, 0.7)
+    pull = pull_to_token(y, 0.3, 0.7)
     assert pull.first
     torch.testing.assert_close(pull(v) - 0.3 * g, v - 0.3 * whole, rtol=1e-12, atol=1e-12)
 

@@ -26,7 +26,7 @@ class Watched:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("double", [True, False])
-def test_accuracies_equal_a_look_at_everyone(problem, plain, contacts, kind, double):
+def test_accuracies_equal_those_of_everyone_evaluated(problem, plain, contacts, kind, double):
     small = problem(double=double)
     algorithm = small.build(kind, local_steps=3)
     evaluator = Evaluator(algorithm)
@@ -95,7 +95,7 @@ def test_a_model_of_unknown_smoothness_has_no_lyapunov(problem):
     assert overview.lyapunov is None
 
 
-def test_looking_again_looks_at_the_given_clients_only(problem, contact):
+def test_a_refresh_evaluates_changed_clients_only(problem, contact):
     small = problem()
     algorithm = small.build("slack", open_at=2.0)
     algorithm.model = watched = Watched(algorithm.model)
@@ -110,7 +110,7 @@ def test_looking_again_looks_at_the_given_clients_only(problem, contact):
         assert torch.equal(features, small.data.features[rows])
 
 
-def test_an_overview_looks_at_the_training_samples_of_changed_clients_only(problem, contact):
+def test_an_overview_evaluates_the_training_samples_of_changed_clients_only(problem, contact):
     small = problem()
     algorithm = small.build("slack", open_at=2.0)
     algorithm.model = watched = Watched(algorithm.model)

@@ -11,7 +11,7 @@ from torch.nn import functional
 from fedmule.learning.algorithms.base import Contact
 from fedmule.learning.algorithms.fedavg import weighted_mean
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.models.mlr import MLR
+from fedmule.learning.models.logistic import MLR
 
 
 @settings(max_examples=50, deadline=None)

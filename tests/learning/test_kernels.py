@@ -14,8 +14,8 @@ from making import common_settings
 
 from fedmule.learning.algorithms.base import Algorithm, Task
 from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.models.logistic import MLR
 from fedmule.learning.models.mlp import MLP
-from fedmule.learning.models.mlr import MLR
 from fedmule.learning.steps import Pull
 
 MODELS = {"mlr": MLR(13, 4), "two classes": MLR(1, 2), "mlp": MLP(13, 3, (9, 6)), "wide": MLP(5, 12, (21,))}

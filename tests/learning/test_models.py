@@ -11,7 +11,7 @@ from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.errors import DataError
 from fedmule.learning.models.mlp import MLP
 from fedmule.learning.models.module import ModuleModel, cnn
-from fedmule.learning.steps import Pull, noise
+from fedmule.learning.steps import Pull, noise_seeds
 from fedmule.simulator.streams import Streams
 
 
@@ -161,13 +161,13 @@ def test_dropout_follows_the_clients_own_stream_and_is_off_in_evaluation():
     assert torch.equal(after([[0], [2], [1]]), alone)
     assert not torch.equal(after([[1], [1]]), alone)
     rows = torch.tensor([[1, 2, 3], [1, 2, 4], [3, 2, 1]])
-    assert len(set(noise(rows))) == 3
+    assert len(set(noise_seeds(rows))) == 3
 
 
 def own_steps(model, data, x, batches, pull):
     """The same steps by `gradient`."""
     for rows in batches:
-        seeds = noise(rows) if model.random else None
+        seeds = noise_seeds(rows) if model.random else None
         g, _ = model.gradient(x, data.features[rows], data.labels[rows], seeds)
         x = pull(x) - 0.2 * g if pull.first else pull(x - 0.2 * g)
     return x

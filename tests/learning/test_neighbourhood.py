@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from meetings import Fixed, meeting, meetings
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from visits import Fixed, random_visits, visit_to
 
 from fedmule.learning.algorithms.base import Contact
 from fedmule.learning.algorithms.neighbourhood import DECAY, Neighbours
@@ -112,7 +112,7 @@ def test_runs_follow_the_equations(problem, plain, rho, eps):
     algorithm, replay = small.build("neighbourhood", **keys), plain.Replay(small.build("slack", **keys))
     eta, beta, kappa = 0.1, 0.7, 0.4
     y, x, lam, c, visits = small.start.numpy(), {}, {}, {}, []
-    for contact in meetings(7, 30):
+    for contact in random_visits(7, 30):
         visits.append((contact.visited, set(contact.near.tolist())))
         new = {}
         for i, batches in zip(contact.clients.tolist(), replay.batches(contact.clients), strict=True):
@@ -155,7 +155,7 @@ def test_no_share_of_the_neighbourhood_is_the_global_token_bit_for_bit(problem, 
 @pytest.mark.parametrize("rho", ["cv", "eb", 0.7])
 def test_the_global_token_stays_the_mean_of_the_clients_seen(problem, rho):
     algorithm = problem().build("neighbourhood", rho=rho, open_at=9.0)
-    for contact in meetings(7, 25):
+    for contact in random_visits(7, 25):
         algorithm.update(contact)
         mean = algorithm.contributions[torch.from_numpy(algorithm.seen)].mean(dim=0)
         torch.testing.assert_close(algorithm.token, mean, rtol=1e-10, atol=1e-12)
@@ -164,7 +164,7 @@ def test_the_global_token_stays_the_mean_of_the_clients_seen(problem, rho):
 
 def test_where_nobody_near_was_seen_the_token_is_the_global_one(problem):
     algorithm = problem().build("neighbourhood", rho=1.0)
-    algorithm.update(meeting(0, [1]))
+    algorithm.update(visit_to(0, [1]))
     tokens = algorithm.tokens(np.array([0, 5]))
     assert torch.equal(tokens[1], algorithm.token)
     assert not torch.equal(tokens[0], algorithm.token)
@@ -173,10 +173,10 @@ def test_where_nobody_near_was_seen_the_token_is_the_global_one(problem):
 def test_a_newcomer_is_given_its_neighbours_token_at_once(problem):
     """A client met for the first time starts from what those in range contributed."""
     algorithm = problem().build("neighbourhood", rho=1.0, step_size=1e-9, local_steps=1)
-    algorithm.update(meeting(0, [0, 1]))
-    algorithm.update(meeting(5, [5]))
+    algorithm.update(visit_to(0, [0, 1]))
+    algorithm.update(visit_to(5, [5]))
     algorithm.contributions[:2] += 3.0
-    algorithm.update(meeting(6, [0, 1], clients=[6]))
+    algorithm.update(visit_to(6, [0, 1], clients=[6]))
     torch.testing.assert_close(algorithm.models[6], algorithm.contributions[:2].mean(dim=0), atol=1e-6, rtol=0)
 
 
@@ -231,7 +231,7 @@ def test_learnt_neighbourhoods_come_near_that(quadratic):
     keys = {"rho": 1.0, "kappa": 1.0, "batch_size": 16, "local_steps": 8, "step_size": 0.2}
     algorithm = small.build("neighbourhood", open_at=9.0, **keys)
     for visit in range(120):
-        algorithm.update(meeting(visit % 6, np.flatnonzero(group == group[visit % 6]).tolist()))
+        algorithm.update(visit_to(visit % 6, np.flatnonzero(group == group[visit % 6]).tolist()))
     for s in range(3):
         a, b = np.flatnonzero(group == s)
         best = np.linalg.solve(curvature[a] + curvature[b], curvature[a] @ least[a] + curvature[b] @ least[b])
@@ -254,10 +254,10 @@ def test_weight_of_an_exchange_with_trials(problem):
         more = trying * 3 * small.model.flops(1) / 3 * np.ceil(0.15 * small.data.train_count[who])
         np.testing.assert_allclose(exchange.flops, plainly.flops + more, rtol=1e-12)
         assert not exchange.broadcast
-        algorithm.update(meeting(1, who.tolist(), clients=[1, 4], progress=0.4))
+        algorithm.update(visit_to(1, who.tolist(), clients=[1, 4], progress=0.4))
     for released in ([1], [1, 4], [1, 4, 6]):
         for each in (algorithm, slack):
-            each.update(meeting(released[-1], who.tolist(), clients=released[-1:], progress=0.6))
+            each.update(visit_to(released[-1], who.tolist(), clients=released[-1:], progress=0.6))
         exchange, plainly = algorithm.exchange(who, 0.6), slack.exchange(who, 0.6)
         np.testing.assert_array_equal(exchange.bytes_down, plainly.bytes_down)
         np.testing.assert_array_equal(exchange.bytes_up, plainly.bytes_up)
@@ -277,7 +277,7 @@ def test_without_trials_an_exchange_weighs_one_model_each_way(problem, rho):
 
 def test_after_the_opening_clients_start_from_their_own_tokens(problem):
     algorithm = problem().build("neighbourhood", rho=0.8, open_at=0.5, step_size=1e-9, local_steps=1)
-    for contact in meetings(7, 20, progress=0.4):
+    for contact in random_visits(7, 20, progress=0.4):
         algorithm.update(contact)
     frozen = {name: getattr(algorithm, name).clone() for name in ("token", "contributions", "duals")}
     algorithm.contributions += torch.randn(algorithm.contributions.shape, generator=torch.manual_seed(1)).double()
@@ -285,7 +285,7 @@ def test_after_the_opening_clients_start_from_their_own_tokens(problem):
     for client in (2, 5):
         algorithm.neighbours = Fixed([0, 0, 1, 1, 0, 0, 1])
         tokens = algorithm.tokens(np.array([client]))
-        algorithm.update(meeting(client, [client], progress=0.6))
+        algorithm.update(visit_to(client, [client], progress=0.6))
         torch.testing.assert_close(algorithm.models[client], tokens[0], atol=1e-6, rtol=0)
     assert all(torch.equal(getattr(algorithm, name), was) for name, was in frozen.items())
 
@@ -312,8 +312,8 @@ class Elements(TorchDispatchMode):
 def test_the_cost_of_a_contact_does_not_grow_with_the_number_of_clients(shared, rho):
     """Neither with those there are, nor with those seen elsewhere."""
     small, costs = shared(clients=300, samples=6), []
-    history = meetings(20, 60)
-    elsewhere = [meeting(k, range(k, k + 20)) for k in range(20, 300, 20)]
+    history = random_visits(20, 60)
+    elsewhere = [visit_to(k, range(k, k + 20)) for k in range(20, 300, 20)]
     for clients, contacts in ((300, history), (60_000, 2 * elsewhere + history)):
         first = np.append(small.data.first, np.full(clients - 300, small.data.first[-1]))
         counts = np.append(small.data.train_count, np.zeros(clients - 300, dtype=np.int64))
@@ -340,7 +340,7 @@ def test_tokens_are_made_where_the_numbers_are(problem, monkeypatch, rho):
     there = replace(here, data=here.data.to(meta), start=here.start.to(meta))
     algorithm = there.build("neighbourhood", rho=rho)
     monkeypatch.setattr(torch.Tensor, "__float__", lambda self: 0.0)
-    for contact in [*meetings(7, 5), *meetings(7, 2, progress=0.9)]:
+    for contact in [*random_visits(7, 5), *random_visits(7, 2, progress=0.9)]:
         algorithm.exchange(contact.clients, contact.progress)
         algorithm.update(contact)
     assert algorithm.tokens(np.arange(7)).device == meta
@@ -356,9 +356,9 @@ def test_the_clients_have_no_order(problem, rho):
     shuffled = ClientData(data.features[rows], data.labels[rows], data.classes, first, data.train_count[order])
     other = replace(small, data=shuffled, draw=lambda ids, counts, k: small.draw(order[ids], counts, k))
     one, other = (each.build("neighbourhood", rho=rho, open_at=9.0) for each in (small, other))
-    for contact in meetings(7, 20):
+    for contact in random_visits(7, 20):
         one.update(contact)
-        other.update(meeting(int(new[contact.visited]), new[contact.near].tolist(), new[contact.clients].tolist()))
+        other.update(visit_to(int(new[contact.visited]), new[contact.near].tolist(), new[contact.clients].tolist()))
     everyone = np.arange(7)
     np.testing.assert_allclose(other.models.numpy(), one.models.numpy()[order], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(other.tokens(everyone).numpy(), one.tokens(order).numpy(), rtol=1e-8, atol=1e-10)

@@ -137,12 +137,12 @@ def test_column_does_as_the_data_say():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda g: by_labels(pool(100), 90, g, 2), "would get"),
+        (lambda g: by_labels(pool(100), 90, g, 2), "100 samples are not enough for 90 clients: each needs at least 3"),
         (lambda g: by_labels(pool(100), 5, g, 11), "only 10 labels"),
-        (lambda g: by_dirichlet(pool(100), 60, g, 0.05), "would get"),
+        (lambda g: by_dirichlet(pool(100), 60, g, 0.05), "100 samples are not enough for 60 clients"),
         (lambda g: evenly(pool(100), 90, g), "client 0 of 90 would get 2 samples"),
-        (lambda g: by_column(pool(100), 5, g), "do not say whose"),
-        (lambda g: by_column(pool(100, owners=4), 5, g), "those of 4 clients"),
+        (lambda g: by_column(pool(100), 5, g), "do not say which client"),
+        (lambda g: by_column(pool(100, owners=4), 5, g), "belong to 4 clients"),
     ],
 )
 def test_partitions_that_cannot_be_made_say_so(make, message):

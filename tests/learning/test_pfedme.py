@@ -6,13 +6,13 @@ import torch
 from scipy.optimize import minimize
 
 from fedmule.learning.algorithms.base import Contact
-from fedmule.learning.algorithms.pfedme import mixed, outer_step, to_the_global
+from fedmule.learning.algorithms.pfedme import mixed, outer_step, pull_to_global
 
 
 def test_the_inner_step_is_the_least_of_its_model_of_the_objective():
     """<g, θ> + (λ/2)|θ − w|² + |θ − θ'|²/2η has no slope there, by autograd."""
     theta, w, g = (torch.from_numpy(np.random.default_rng(seed).normal(size=(2, 5))) for seed in range(3))
-    found = to_the_global(w, 0.2, 3.0)(theta - 0.2 * g).requires_grad_()
+    found = pull_to_global(w, 0.2, 3.0)(theta - 0.2 * g).requires_grad_()
     value = (g * found).sum() + 1.5 * (found - w).square().sum() + (found - theta).square().sum() / 0.4
     slope = torch.autograd.grad(value, found)[0]
     torch.testing.assert_close(slope, torch.zeros_like(slope), rtol=0, atol=1e-12)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from making import make
-from meetings import Fixed, meeting
+from visits import Fixed, visit_to
 
 from fedmule.learning.algorithms.neighbourhood import choose_rho
 from fedmule.learning.data.client_data import ClientData
@@ -35,11 +35,11 @@ def test_clients_try_mixtures_they_had_no_part_in(problem, growing_mean):
     algorithm = small.build("neighbourhood", growing_mean=growing_mean, open_at=9.0)
     algorithm.model = watched = Watched(small.model)
     for clients in ([0, 1], [2, 3], [5]):
-        algorithm.update(meeting(clients[0], clients))
+        algorithm.update(visit_to(clients[0], clients))
     for number in (1, 0):  # for the second time: it is without its first contribution
         watched.tried.clear()
         c, seen = algorithm.contributions.clone(), algorithm.seen.copy()
-        algorithm.update(meeting(number, [2, 3], clients=[number]))
+        algorithm.update(visit_to(number, [2, 3], clients=[number]))
         counts = seen if growing_mean else np.ones(7, dtype=bool)
         others = counts & (np.arange(7) != number)
         index, weights = algorithm.neighbours.weights(number)
@@ -57,11 +57,11 @@ def test_clients_try_at_their_second_and_fourth_visit_only(problem):
     small = problem()
     algorithm = small.build("neighbourhood", open_at=9.0)
     algorithm.model = watched = Watched(small.model)
-    algorithm.update(meeting(3, [3]))
+    algorithm.update(visit_to(3, [3]))
     asked = []
     for _ in range(6):
         watched.tried.clear()
-        algorithm.update(meeting(3, [3, 4], clients=[4]))
+        algorithm.update(visit_to(3, [3, 4], clients=[4]))
         asked.append(len(watched.tried))
     assert asked == [0, 3, 0, 3, 0, 0]
 
@@ -75,13 +75,13 @@ def test_trials_are_on_samples_nobody_has_learnt_from(problem, share):
     algorithm.model = watched = Watched(small.model)
     draw = algorithm._batches
     algorithm._batches = lambda clients: drawn.append(draw(clients)) or drawn[-1]
-    algorithm.update(meeting(3, [3, 4]))
+    algorithm.update(visit_to(3, [3, 4]))
     first, count = int(data.first[4]), int(data.train_count[4])
     held_out = math.ceil(0.15 * count)
     assert 0 < held_out < count
     for visit in range(1, 6):
         watched.tried.clear()
-        algorithm.update(meeting(3, [3, 4], clients=[4], progress=share * visit / 2))
+        algorithm.update(visit_to(3, [3, 4], clients=[4], progress=share * visit / 2))
         seen = set((drawn[-1].numpy() - first).ravel())
         asked.append(len(watched.tried))
         whole = visit >= (3 if share == 0.0 else 2)
@@ -96,7 +96,7 @@ def test_a_single_sample_is_not_held_out(problem):
     algorithm = replace(small, data=replace(small.data, train_count=counts)).build("neighbourhood", open_at=9.0)
     algorithm.model = watched = Watched(small.model)
     for _ in range(5):
-        algorithm.update(meeting(3, [3, 4], clients=[4]))
+        algorithm.update(visit_to(3, [3, 4], clients=[4]))
     assert not watched.tried
     assert algorithm.participations[4] == 5
 
@@ -133,7 +133,7 @@ def walked(shared, task, group, seed, visits, **keys):
     generator = np.random.default_rng(seed)
     for visited in generator.integers(0, len(group), visits):
         near = np.flatnonzero(group == group[visited]).tolist()
-        algorithm.update(meeting(int(visited), near, clients=None if keys.get("rho") != "eb" else [visited]))
+        algorithm.update(visit_to(int(visited), near, clients=None if keys.get("rho") != "eb" else [visited]))
     return algorithm
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from making import make
 
-from fedmule.learning.algorithms.rwsadmm import contribution, project, to_the_tube
+from fedmule.learning.algorithms.rwsadmm import contribution, project, pull_to_tube
 from fedmule.learning.algorithms.walkman import walkman_step
 from fedmule.learning.data.client_data import ClientData
 
@@ -28,7 +28,7 @@ def random_point(seed, size=200):
 
 
 def proximal_step(x, y, lam, g, eta, beta, eps):
-    return to_the_tube(y - lam / beta, eta, beta, eps)(x - eta * g)
+    return pull_to_tube(y - lam / beta, eta, beta, eps)(x - eta * g)
 
 
 def best_s(plain, x, y, lam, beta, eps):

@@ -12,7 +12,7 @@ import pytest
 from making import from_file
 
 from fedmule.learning.data import image_sets
-from fedmule.learning.data.image_sets import IMAGE_SETS, load, read_idx, take_from
+from fedmule.learning.data.image_sets import IMAGE_SETS, import_from, load, read_idx
 from fedmule.learning.errors import DataError
 
 
@@ -49,7 +49,7 @@ def tiny(monkeypatch):
 
 
 def test_real_mnist_is_taken_checked_and_loaded(mnist_folder):
-    take_from("mnist", mnist_folder)
+    import_from("mnist", mnist_folder)
     images, labels = load("mnist")
     assert images.shape == (70_000, 1, 28, 28)
     assert np.bincount(labels).tolist() == [6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958]
@@ -66,7 +66,7 @@ def test_idx_files_in_any_form(tiny, tmp_path, form):
             (folder / f"{name}.gz").write_bytes(gzip.compress(content))
         else:
             (folder / (name.replace("-idx", ".idx") if form == "dots" else name)).write_bytes(content)
-    take_from("mnist", tmp_path / "at hand")
+    import_from("mnist", tmp_path / "at hand")
     images, labels = load("mnist")
     assert images.shape == (9, 1, 28, 28)
     assert images[6:].tobytes() == tiny[0]["t10k-images-idx3-ubyte"][16:]
@@ -96,7 +96,7 @@ def test_cifar_in_any_layout(tiny, tmp_path, form):
     else:
         for name, content in files.items():
             (folder / name).write_bytes(content)
-    take_from("cifar10", folder)
+    import_from("cifar10", folder)
     images, labels = load("cifar10")
     rows = np.concatenate([np.frombuffer(content, np.uint8).reshape(-1, 3073) for content in tiny[1].values()])
     assert (images.reshape(12, -1) == rows[:, 1:]).all()
@@ -111,8 +111,8 @@ class Evil:
 def test_a_pickle_that_wants_to_run_code_is_refused(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data_batch_1").write_bytes(pickle.dumps({b"labels": [], b"data": Evil()}, protocol=2))
-    with pytest.raises(DataError, match="refused: the file wants to run"):
-        take_from("cifar10", tmp_path)
+    with pytest.raises(DataError, match="refused: unpickling would run"):
+        import_from("cifar10", tmp_path)
     assert not (tmp_path / "owned").exists()
 
 
@@ -120,20 +120,20 @@ def test_wrong_missing_and_broken_files(tiny, tmp_path):
     folder = tmp_path / "at hand"
     folder.mkdir()
     with pytest.raises(DataError, match="holds no train-images"):
-        take_from("mnist", folder)
+        import_from("mnist", folder)
     with pytest.raises(DataError, match="not a folder"):
-        take_from("mnist", tmp_path / "nowhere")
+        import_from("mnist", tmp_path / "nowhere")
     for name, content in tiny[0].items():
         (folder / name).write_bytes(content)
     changed = bytearray(tiny[0]["t10k-labels-idx1-ubyte"])
     changed[-1] ^= 1
     (folder / "t10k-labels-idx1-ubyte").write_bytes(changed)
-    with pytest.raises(DataError, match="t10k-labels-idx1-ubyte is not Tiny's: its checksum"):
-        take_from("mnist", folder)
+    with pytest.raises(DataError, match="t10k-labels-idx1-ubyte is not the published Tiny file: its MD5 checksum"):
+        import_from("mnist", folder)
     (folder / "t10k-labels-idx1-ubyte").unlink()
     (folder / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(changed))[:-9])
-    with pytest.raises(DataError, match="not a whole gzip file"):
-        take_from("mnist", folder)
+    with pytest.raises(DataError, match="not a complete gzip file"):
+        import_from("mnist", folder)
     with pytest.raises(DataError, match="run `fedmule data mnist` first"):
         load("mnist")
     assert not (tmp_path / "cache").exists()  # nothing half done is kept

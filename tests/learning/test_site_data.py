@@ -164,22 +164,24 @@ def pool(count=3000, owners=None, seed=0):
     return Samples(features, generator.integers(0, 10, count), 10, owner)
 
 
-PLACE = np.array([0, 0, 1, 2, 2, 2, 1, 0, 3, 3])
+SITE = np.array([0, 0, 1, 2, 2, 2, 1, 0, 3, 3])
 
 
-@pytest.mark.parametrize("kind", [by_labels, by_dirichlet, evenly, by_column])
-def test_partitions_over_sites(kind):
+@pytest.mark.parametrize(
+    ("kind", "keys"), [(by_labels, {"labels": 2}), (by_dirichlet, {"alpha": 0.5}), (evenly, {}), (by_column, {})]
+)
+def test_partitions_over_sites(kind, keys):
     samples = pool(owners=4)
-    over = kind(samples, 4, np.random.default_rng(0))
-    rows = share_within(over, PLACE, np.random.default_rng(0))
+    over = kind(samples, 4, np.random.default_rng(0), **keys)
+    rows = share_within(over, SITE, np.random.default_rng(0))
     everyone = np.concatenate(rows)
     assert len(set(everyone.tolist())) == len(everyone) == sum(map(len, over))
     shares = [np.bincount(samples.labels[mine], minlength=10) / len(mine) for mine in rows]
     for client, mine in enumerate(rows):
-        at = PLACE[client]
-        whole = np.bincount(samples.labels[over[at]], minlength=10) / len(over[at])
-        assert np.abs(shares[client] - whole).max() < 0.12  # mixed like its site's
-        assert abs(len(mine) - len(over[at]) / np.bincount(PLACE)[at]) < 1
+        at = SITE[client]
+        expected = np.bincount(samples.labels[over[at]], minlength=10) / len(over[at])
+        assert np.abs(shares[client] - expected).max() < 0.12  # the mix of its site
+        assert abs(len(mine) - len(over[at]) / np.bincount(SITE)[at]) < 1
         if kind is by_labels:
             assert (shares[client] > 0).sum() == 2
         if kind is by_column:
@@ -187,10 +189,10 @@ def test_partitions_over_sites(kind):
 
 
 def test_too_few_samples_for_a_site_say_so():
-    with pytest.raises(DataError, match="would get 2 samples and needs 3"):
+    with pytest.raises(DataError, match="would get 2 samples but needs 3"):
         share_within([np.arange(30), np.arange(30, 35)], np.array([0, 1, 1]), np.random.default_rng(0))
 
 
 def test_a_column_for_another_number_of_sites_says_so():
-    with pytest.raises(DataError, match="those of 5 clients or sites, and there are 4"):
+    with pytest.raises(DataError, match="belong to 5 clients or sites, but the scenario has 4"):
         by_column(pool(owners=5), 4, np.random.default_rng(0))

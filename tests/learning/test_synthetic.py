@@ -7,7 +7,7 @@ from making import synthetic
 from scipy.optimize import linprog
 
 from fedmule.learning.data.partition import by_column, split
-from fedmule.learning.models.mlr import MLR
+from fedmule.learning.models.logistic import MLR
 from fedmule.simulator.streams import Streams
 
 

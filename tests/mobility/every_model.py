@@ -1,17 +1,13 @@
-"""Every movement model that moves, small and brisk, for tests that hold of all of them."""
+"""Every mobility model that moves, small and fast, for tests of what they have in common."""
 
 import numpy as np
+from making import Drift, Herd, RandomWalk, Squads, Waypoint
 
-from fedmule.mobility.models.drift import Drift
 from fedmule.mobility.models.gauss_markov import GaussMarkov
-from fedmule.mobility.models.herd import Herd
 from fedmule.mobility.models.manhattan import Manhattan
 from fedmule.mobility.models.movement import MovementError
 from fedmule.mobility.models.patrol import Patrol
-from fedmule.mobility.models.random_walk import RandomWalk
 from fedmule.mobility.models.roads import Roads
-from fedmule.mobility.models.squads import Squads
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.road_network import RoadNetwork, grid_lines
 from fedmule.simulator.streams import Streams
 
@@ -44,7 +40,7 @@ def make(kind, terrain, seed=1, count=12):
 
 
 def make_if_it_can(kind, terrain, seed, count=6):
-    """The model, or None where the terrain leaves it no road, street or route."""
+    """The model, or None if the terrain leaves it no road, street or route."""
     try:
         return make(kind, terrain, seed, count)
     except MovementError:
@@ -53,7 +49,7 @@ def make_if_it_can(kind, terrain, seed, count=6):
         return None
 
 
-def look(movement, times):
+def sampled(movement, times):
     """Positions [k,n,2] at times [k]."""
     from fedmule.mobility.trajectory import Trajectories
 

@@ -1,18 +1,18 @@
-"""Walks that bounce: where they lead, and what they leave as it is."""
+"""Models that bounce off walls: where they lead, and what they preserve."""
 
 import numpy as np
 import pytest
 import shapely
-from every_model import look
+from every_model import sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import RandomWalk
 from random_terrain import SIZE_M, length_inside, polygon_lists, terrain_of
 from test_movement import trace
 
 from fedmule.mobility.models.bouncing import Bounds
 from fedmule.mobility.models.gauss_markov import GaussMarkov
 from fedmule.mobility.models.movement import random_positions
-from fedmule.mobility.models.random_walk import RandomWalk
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.simulator.streams import Streams
 
@@ -21,7 +21,7 @@ WALLS = [shapely.box(30, 20, 70, 60), shapely.Polygon([(0, 100), (40, 100), (0, 
 WALLED = Terrain((100.0, 100.0), [Obstacle(wall) for wall in WALLS])
 
 
-def test_in_an_empty_rectangle_a_bounced_way_is_the_straight_one_folded():
+def test_in_an_empty_rectangle_a_bounced_move_is_the_straight_one_folded():
     rng = np.random.default_rng(0)
     size = np.array([30.0, 20.0])
     start, move, speed = rng.uniform(0, size, (200, 2)), rng.normal(0, 60, (200, 2)), rng.uniform(1, 3, 200)
@@ -34,7 +34,7 @@ def test_in_an_empty_rectangle_a_bounced_way_is_the_straight_one_folded():
 
 @settings(max_examples=60)
 @given(polygon_lists, st.integers(0, 10**6), st.sampled_from([1.0, 15.0, 200.0]))
-def test_bounced_ways_keep_their_length_and_out_of_walls(polygons, seed, far_m):
+def test_bounced_moves_keep_their_length_and_stay_out_of_walls(polygons, seed, far_m):
     terrain = terrain_of(polygons)
     rng = np.random.default_rng(seed)
     start = random_positions(terrain, Streams(seed).draw("mobility"), np.arange(8), np.zeros(8, dtype=np.int64))
@@ -51,7 +51,7 @@ def test_bounced_ways_keep_their_length_and_out_of_walls(polygons, seed, far_m):
         start = went.routes.end
 
 
-def test_whoever_is_caught_in_a_narrow_corner_stays_there_and_time_goes_on():
+def test_a_walker_caught_in_a_narrow_corner_stays_there_while_time_passes():
     needle = Terrain((100.0, 100.0), [Obstacle(shapely.Polygon([(0, 0), (100, 50), (100, 0)])),
                                       Obstacle(shapely.Polygon([(0, 0), (100, 50.5), (0, 60)]))])  # fmt: skip
     position = np.array([[90.0, 45.2]])
@@ -64,7 +64,7 @@ def test_whoever_is_caught_in_a_narrow_corner_stays_there_and_time_goes_on():
 
 
 def uniform_shares(positions, boxes, terrain):
-    """For each box the share of positions in it, and the share of the open ground that it has."""
+    """For each box, the fraction of positions in it and its fraction of the open ground."""
     ground = terrain.areas[0].area
     for box in boxes:
         share = np.mean(shapely.intersects_xy(box, positions[:, 0], positions[:, 1]))
@@ -82,22 +82,22 @@ def uniform_shares(positions, boxes, terrain):
 )
 def test_a_uniform_crowd_stays_uniform_among_walls(model):
     boxes = [shapely.box(0, 0, 30, 30), shapely.box(70, 20, 100, 60), shapely.box(40, 60, 60, 65), WALLS[0].buffer(3)]
-    positions = look(model(4000), [0.0, 400.0])
+    positions = sampled(model(4000), [0.0, 400.0])
     for at in positions:
         for share, expected in uniform_shares(at, boxes, WALLED):
             assert abs(share - expected) < 4 * np.sqrt(expected / 4000)
 
 
 def steps_of(movement, step_s, steps):
-    """Positions [steps+1,n,2] at the ends of steps of somebody who begins one at time 0."""
-    return look(movement, step_s * np.arange(steps + 1))
+    """Positions [steps+1,n,2] at the ends of steps, the first of which begins at time 0."""
+    return sampled(movement, step_s * np.arange(steps + 1))
 
 
-def test_random_walk_spreads_as_it_should():
+def test_random_walk_spreads_at_the_known_rate():
     """|x|² grows by E[v²] τ² every step: directions are independent and uniform."""
     low, high = 1.0, 4.0
     tracks = trace(RandomWalk(WIDE, 3000, Streams(5).draw("mobility"), (low, high), 30.0), until=400.0, step=100.0)
-    after = np.array([xy[12] - xy[2] for _, xy in tracks])  # ten whole steps after the rest of the first
+    after = np.array([xy[12] - xy[2] for _, xy in tracks])  # ten full steps after the remainder of the first
     for times, _ in tracks[:50]:
         assert 0 < times[2] <= 30  # it started somewhere in the first step
         assert np.diff(times[2:13]) == pytest.approx(np.full(10, 30.0))
@@ -106,10 +106,10 @@ def test_random_walk_spreads_as_it_should():
     assert after.mean(axis=0) == pytest.approx([0, 0], abs=4 * np.sqrt(5 * square / 3000))
 
 
-def test_random_walk_by_distance_meets_the_slow_more_often():
+def test_random_walk_by_distance_shows_slow_walkers_more_often():
     low, high = 0.5, 5.0
     movement = RandomWalk(WIDE, 3000, Streams(5).draw("mobility"), (low, high), step_m=100.0)
-    near = look(movement, [0.0, 0.01, 1000.0, 1000.01])
+    near = sampled(movement, [0.0, 0.01, 1000.0, 1000.01])
     for k in (0, 2):
         speed = np.hypot(*(near[k + 1] - near[k]).T) / 0.01
         assert np.mean(speed) == pytest.approx((high - low) / np.log(high / low), rel=0.06)
@@ -119,7 +119,7 @@ def test_random_walk_by_distance_meets_the_slow_more_often():
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.6, 0.95])
-def test_gauss_markov_velocity_has_the_known_law(memory):
+def test_gauss_markov_velocity_has_the_known_distribution(memory):
     step_s, mean = 7.0, 1.3
     movement = GaussMarkov(WIDE, 6000, Streams(4).draw("mobility"), mean, memory, step_s)
     velocity = np.diff(steps_of(movement, step_s, 9), axis=0) / step_s

@@ -24,7 +24,7 @@ Found = list[tuple[str, str, float, float]]
 
 
 def trace(*nodes: list[tuple[float, ...]]) -> Trace:
-    """Nodes 0, 1, … with waypoints (t, x, y), or (t,) where they vanish."""
+    """Trace of nodes 0, 1, … with waypoints (t, x, y), or (t,) from where they are absent."""
     rows = Rows()
     for name, waypoints in enumerate(nodes):
         for t, *position in waypoints:
@@ -58,7 +58,7 @@ def test_two_who_meet_head_on() -> None:
     assert found(made, 10.0) == [("0", "1", 45.0, 55.0)]
 
 
-def test_a_touch_is_a_contact_of_a_moment() -> None:
+def test_a_touch_is_a_momentary_contact() -> None:
     passing = trace([(0, -50, 10), (100, 50, 10)], [(0, 0, 0), (100, 0, 0)])
     assert found(passing, 10.0) == [("0", "1", 50.0, 50.0)]
     assert found(passing, 9.999999) == []
@@ -80,12 +80,12 @@ def test_equal_positions_are_a_contact_at_any_range() -> None:
     assert found(crossing, 0.0) == [("0", "1", 5.0, 5.0)]
 
 
-def test_who_is_gone_has_no_contacts_until_it_is_back() -> None:
+def test_an_absent_node_has_no_contacts_until_it_returns() -> None:
     made = trace([(0, 0, 0), (40, 0, 0)], [(5, 1, 0), (10,), (20, 2, 0), (30, 2, 0), (30,)])
     assert found(made, 3.0) == [("0", "1", 5.0, 10.0), ("0", "1", 20.0, 30.0)]
 
 
-def test_who_is_there_for_a_moment_is_met_then() -> None:
+def test_a_node_present_for_a_moment_has_a_contact_then() -> None:
     made = trace([(0, 0, 0), (40, 0, 0)], [(5, 1, 0), (5,)], [(40, 1, 0)])
     assert found(made, 3.0) == [("0", "1", 5.0, 5.0), ("0", "2", 40.0, 40.0)]
 
@@ -95,7 +95,7 @@ def test_a_jump_ends_and_begins_contacts() -> None:
     assert found(made, 3.0) == [("0", "1", 0.0, 10.0), ("0", "1", 30.0, 40.0)]
 
 
-def test_contacts_open_at_the_end_asked_for_end_there() -> None:
+def test_contacts_open_at_the_given_end_end_there() -> None:
     made = trace([(0, 0, 0), (100, 100, 0)], [(0, 100, 0), (100, 0, 0)])
     assert found(made, 10.0, until_s=50.0) == [("0", "1", 45.0, 50.0)]
     assert found(made, 10.0, until_s=40.0) == []
@@ -115,7 +115,7 @@ SMALL = st.integers(0, 12)
 
 @st.composite
 def walks(draw: st.DrawFn) -> list[tuple[float, ...]]:
-    """Whole numbers, so that touches, rests, equal positions and common waypoints come up often."""
+    """Waypoints with integer coordinates, so that touches, rests and equal positions are frequent."""
     times = sorted(draw(st.sets(st.integers(0, 16), min_size=1, max_size=6)))
     waypoints: list[tuple[float, ...]] = [(t, draw(SMALL), draw(SMALL)) for t in times]
     if len(times) > 2 and draw(st.booleans()):
@@ -125,7 +125,7 @@ def walks(draw: st.DrawFn) -> list[tuple[float, ...]]:
 
 
 def stays(waypoints: list[tuple[float, ...]], end: int) -> list[tuple[Fraction, Fraction, tuple, tuple]]:  # type: ignore[type-arg]
-    """Legs (start, end, position, position) as the definition of a trace has them."""
+    """Legs (start, end, position, position) by the definition of a trace."""
     legs = []
     for i, (t, *position) in enumerate(waypoints):
         following = waypoints[i + 1] if i + 1 < len(waypoints) else (end,)

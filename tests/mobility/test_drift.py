@@ -1,16 +1,16 @@
-"""Currents: circles in one eddy, no sources, no way ashore; and who drifts how far."""
+"""Currents: circles in one eddy, no divergence, no flow ashore; and how far clients drift."""
 
 import numpy as np
 import pytest
 import shapely
-from every_model import look
+from every_model import sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Drift
 from random_terrain import polygon_lists, terrain_of
 from test_movement import trace
 
 from fedmule.mobility.models.current import Current
-from fedmule.mobility.models.drift import Drift
 from fedmule.mobility.models.movement import random_positions
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.simulator.streams import Streams
@@ -25,8 +25,8 @@ def drift(terrain=SEA, count=300, **keys):
 
 
 @pytest.mark.parametrize("sense", [1.0, -1.0])
-def test_in_one_eddy_everybody_goes_in_circles_at_the_known_pace(sense):
-    """For ψ = A exp(−r²/2a²) one turns by A/a² exp(−r²/2a²) a second; fastest at r = a, to the left for A > 0."""
+def test_in_one_eddy_clients_circle_at_the_known_rate(sense):
+    """For ψ = A exp(−r²/2a²) clients turn by A/a² exp(−r²/2a²) per second; fastest at r = a, to the left for A > 0."""
     middle, a, speed = np.array([500.0, 500.0]), 60.0, 0.5
     current = Current(SEA, middle[None], np.array([sense]), a, speed)
     amplitude = speed * a * np.exp(0.5)
@@ -43,10 +43,10 @@ def test_in_one_eddy_everybody_goes_in_circles_at_the_known_pace(sense):
 
 
 @pytest.mark.parametrize("terrain", [SEA, BY_AN_ISLAND], ids=["sea", "island"])
-def test_the_stream_function_stays_the_same_for_whoever_drifts(terrain):
+def test_the_stream_function_is_constant_along_a_drift(terrain):
     model = drift(terrain)
     current = model.current
-    positions = look(model, [0.0, 5000.0, 20_000.0])
+    positions = sampled(model, [0.0, 5000.0, 20_000.0])
     before = current.stream(positions[0])
     scale = np.abs(before).max()
     for after in positions[1:]:
@@ -58,7 +58,7 @@ def test_the_stream_function_stays_the_same_for_whoever_drifts(terrain):
 
 @settings(max_examples=20)
 @given(polygon_lists, st.integers(0, 10**6))
-def test_the_current_has_no_sources_and_crosses_no_shore(polygons, seed):
+def test_the_current_is_divergence_free_and_crosses_no_shore(polygons, seed):
     terrain, rng = terrain_of(polygons), np.random.default_rng(seed)
     current = Current(terrain, rng.uniform((0, 0), (50, 40), (4, 2)), np.array([1.0, -1.0, 1.0, -1.0]), 12.0, 1.0)
     draw = Streams(seed).draw("mobility")
@@ -75,7 +75,7 @@ def test_the_current_has_no_sources_and_crosses_no_shore(polygons, seed):
     assert np.hypot(*current.velocity(xy).T).max() < 1.05
 
 
-def test_the_strongest_current_is_what_is_asked():
+def test_the_strongest_current_has_the_given_speed():
     rng = np.random.default_rng(0)
     for radius_m in (30.0, 150.0, 600.0):
         current = drift(eddy_m=radius_m, speed_mps=0.7).current
@@ -86,7 +86,7 @@ def test_the_strongest_current_is_what_is_asked():
 def test_moored_clients_stay_and_the_others_drift():
     model = drift(count=200, moored=0.3)
     assert model.moored.sum() == 60
-    positions = look(model, [0.0, 100.0, 3000.0])
+    positions = sampled(model, [0.0, 100.0, 3000.0])
     moved = np.hypot(*(positions[2] - positions[0]).T)
     assert (moved[model.moored] == 0).all()
     assert (moved[~model.moored] > 1).mean() > 0.8
@@ -97,7 +97,7 @@ def test_moored_clients_stay_and_the_others_drift():
 
 def test_turbulence_spreads_by_two_k_t():
     still = drift(Terrain((1e5, 1e5)), 3000, eddies=1, eddy_m=100.0, speed_mps=0.5, diffusion_m2ps=0.8)
-    positions = look(still, [0.0, 2000.0])
+    positions = sampled(still, [0.0, 2000.0])
     moved = positions[1] - positions[0]
     assert moved.var(axis=0) == pytest.approx([2 * 0.8 * 2000] * 2, rel=0.1)
     assert moved.mean(axis=0) == pytest.approx([0, 0], abs=4)
@@ -106,7 +106,7 @@ def test_turbulence_spreads_by_two_k_t():
 def test_a_uniform_crowd_stays_uniform_and_off_the_island():
     model = drift(BY_AN_ISLAND, 2000, diffusion_m2ps=2.0, eddies=4)
     water = BY_AN_ISLAND.areas[0]
-    for xy in look(model, [0.0, 8000.0]):
+    for xy in sampled(model, [0.0, 8000.0]):
         assert not shapely.intersects_xy(ISLAND, xy[:, 0], xy[:, 1]).any()
         for box in (shapely.box(0, 0, 500, 500), shapely.box(500, 500, 1000, 1000), ISLAND.buffer(40)):
             expected = water.intersection(box).area / water.area

@@ -1,4 +1,4 @@
-"""What holds of every movement model: nobody goes through walls, off the terrain or too fast; order does not matter."""
+"""Properties of every mobility model: no walls crossed, no speed exceeded, no dependence on the order of queries."""
 
 import numpy as np
 import pytest
@@ -17,9 +17,9 @@ seeds = st.integers(0, 10**6)
 
 
 @kinds
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(polygon_lists, seeds)
-def test_nobody_walks_through_what_stops_movement(kind, polygons, seed):
+def test_nobody_walks_through_walls(kind, polygons, seed):
     movement = make_if_it_can(kind, terrain_of(polygons), seed)
     if movement is None:
         return
@@ -38,7 +38,7 @@ def test_nobody_walks_through_what_stops_movement(kind, polygons, seed):
 
 @kinds
 @pytest.mark.parametrize("terrain", [FREE, WALLED, MUDDY], ids=["free", "walled", "muddy"])
-def test_everybody_gets_about_on_any_ground(kind, terrain):
+def test_everybody_moves_on_any_ground(kind, terrain):
     walls = shapely.union_all(WALLS)
     tracks = trace(make(kind, terrain), until=400.0, step=11.0)
     moved = np.array([np.hypot(*np.diff(xy, axis=0).T).sum() for _, xy in tracks])
@@ -58,15 +58,15 @@ def test_mud_slows_everybody(kind):
 
 
 @kinds
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     st.lists(st.floats(0, 200, allow_nan=False), max_size=8),
     st.lists(st.tuples(st.floats(0, 200), st.integers(0, 11), st.floats(0, 100)), max_size=8),
 )
-def test_positions_do_not_depend_on_who_asked_for_what(kind, grid, looks):
+def test_positions_do_not_depend_on_the_order_of_queries(kind, grid, ahead_queries):
     asked = [100.0, 166.6, 200.0]
     plain, busy = Trajectories(make(kind, WALLED)), Trajectories(make(kind, WALLED))
-    questions = sorted([(t, None, 0.0) for t in grid + asked] + looks, key=lambda question: question[0])
+    questions = sorted([(t, None, 0.0) for t in grid + asked] + ahead_queries, key=lambda question: question[0])
     seen = {}
     for t, client, ahead in questions:
         if client is None:

@@ -1,12 +1,13 @@
-"""Herds: how wide they spread, how long animals remember, what they do with their time."""
+"""Herds: their spread, their memory and how they divide their time."""
 
 import numpy as np
 import pytest
 import shapely
-from every_model import look
+from every_model import sampled
+from making import Herd
 from test_movement import trace
 
-from fedmule.mobility.models.herd import GRAZE, REST, WALK, Herd
+from fedmule.mobility.models.herd import GRAZE, REST, WALK
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.simulator.streams import Streams
@@ -21,7 +22,7 @@ def herd(terrain=WIDE, count=2000, herds=1, seed=1, **keys):
 
 
 def offsets(model, steps):
-    """What animals keep from the centre [k,n,2] at the ends of steps, and the centres [k,2] of the only herd."""
+    """Offsets [k,n,2] of the animals at the ends of steps, and the centres [k,2] of the only herd."""
     trajectories = Trajectories(model)
     found, centres = [], []
     for k in range(steps + 1):
@@ -44,7 +45,7 @@ def test_spread_and_memory_are_those_of_an_ornstein_uhlenbeck_process(phase):
         assert correlation == pytest.approx(np.exp(-k * STEP_S / MEMORY_S), abs=0.08)
 
 
-def test_herds_share_their_time_out_by_the_mean_durations():
+def test_herds_divide_their_time_by_the_mean_durations():
     model = herd(count=400, herds=400, rest_s=600.0, graze_s=300.0, walk_s=100.0)
     trajectories = Trajectories(model)
     shares, stays = [], []
@@ -74,18 +75,18 @@ def test_a_resting_herd_stays_a_grazing_one_ambles_and_a_walking_one_gets_somewh
     assert gone["graze"] < 0.5 * gone["walk"]
 
 
-def test_herds_are_equal_and_keep_apart_from_each_other_only_by_chance():
+def test_herds_have_equal_sizes_and_move_independently():
     model = herd(count=30, herds=3)
     assert np.bincount(model.squad).tolist() == [10, 10, 10]
-    positions = look(model, [0.0, 600.0])
+    positions = sampled(model, [0.0, 600.0])
     for at in positions:
         for k in range(3):
             mine = at[model.squad == k]
             assert np.hypot(*(mine - mine.mean(axis=0)).T).max() < 6 * SPREAD_M
 
 
-def test_animals_behind_a_wall_find_back_to_the_herd():
-    """A long wall with a way round: whoever is cut off comes after, and nobody goes through."""
+def test_animals_behind_a_wall_return_to_the_herd():
+    """A long wall with a way round it: animals that are cut off follow, and none goes through."""
     wall = shapely.box(0, 195, 350, 205)
     terrain = Terrain((400.0, 400.0), [Obstacle(wall)])
     keys = {"walk_s": 1e9, "walk_mps": 1.0, "top_speed_mps": 3.0, "spread_m": 15.0, "seed": 6}

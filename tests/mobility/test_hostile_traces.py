@@ -1,4 +1,4 @@
-"""Files nobody should have written: each is refused in one line that names it, and nothing is left half written."""
+"""Malformed files: each is refused in one line that names it, and no file is left half written."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_it_is_refused_in_one_line_and_leaves_nothing(
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
-def test_a_damaged_parquet_file_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_damaged_parquet_file_is_reported_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "t.parquet"
     writer(file)[1](crossing())
     file.write_bytes(file.read_bytes().replace(b"\x15", b"\xff\n", 3))
@@ -74,7 +74,7 @@ def test_a_node_may_have_a_very_long_name(tmp_path: Path) -> None:
     assert sorted(map(len, read_trace(file).names)) == [1, 5000]
 
 
-def test_a_person_with_the_id_of_a_vehicle_is_somebody_else(tmp_path: Path) -> None:
+def test_a_person_with_the_id_of_a_vehicle_is_another_node(tmp_path: Path) -> None:
     file = tmp_path / "t.xml"
     file.write_text(XML.format('<vehicle id="0" x="1" y="1"/><person id="0" x="9" y="9"/>'))
     trace = read_trace(file)
@@ -82,7 +82,7 @@ def test_a_person_with_the_id_of_a_vehicle_is_somebody_else(tmp_path: Path) -> N
     assert trace.x.tolist() == [1.0, 9.0]
 
 
-def test_all_speeds_alike_but_for_rounding_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_speeds_that_differ_only_by_rounding_can_be_plotted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = Rows()
     for k, speed in enumerate((1.0, np.nextafter(1.0, 2.0), 1.0 - 1e-15)):
@@ -93,7 +93,7 @@ def test_all_speeds_alike_but_for_rounding_can_be_drawn(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("suffix", [kind.suffixes[0] for kind in FORMATS])
-def test_a_file_that_cannot_be_written_to_the_end_leaves_the_old_one(
+def test_a_file_that_cannot_be_completed_leaves_the_old_one(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / f"t{suffix}"
@@ -159,7 +159,7 @@ def _at(way: list[tuple[Fraction, ...]], t: Fraction) -> tuple[Fraction, Fractio
 
 @pytest.mark.parametrize("range_m", [0, 1, 2, 5])
 def test_touching_and_passing_on_a_lattice_is_counted_exactly(range_m: int) -> None:
-    """Whole-numbered positions and times: equal positions, tangents and meetings at waypoints abound."""
+    """Integer positions and times: equal positions, tangents and meetings at waypoints are frequent."""
     generator = np.random.default_rng(range_m)
     met = 0
     for _ in range(40):

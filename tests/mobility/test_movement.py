@@ -7,12 +7,10 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Squads, Static, Waypoint
 
 from fedmule.mobility.models.movement import Movement, Waypoints
 from fedmule.mobility.models.redrawn import NoLayout, Redrawn
-from fedmule.mobility.models.squads import Squads
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.simulator.streams import Streams
@@ -95,10 +93,10 @@ def test_slower_on_mud():
     st.lists(st.floats(0, 400, allow_nan=False), max_size=12),
     st.lists(st.tuples(st.floats(0, 400), st.integers(0, 11), st.floats(0, 200)), max_size=12),
 )
-def test_positions_do_not_depend_on_when_they_are_asked(model, grid, looks):
+def test_positions_do_not_depend_on_the_times_of_queries(model, grid, ahead_queries):
     asked = [200.0, 333.3, 400.0]
     plain, busy = Trajectories(model(WALLED)), Trajectories(model(WALLED))
-    questions = sorted([(t, None, 0.0) for t in grid + asked] + looks, key=lambda question: question[0])
+    questions = sorted([(t, None, 0.0) for t in grid + asked] + ahead_queries, key=lambda question: question[0])
     seen = {}
     for t, client, ahead in questions:
         if client is None:
@@ -110,7 +108,7 @@ def test_positions_do_not_depend_on_when_they_are_asked(model, grid, looks):
 
 
 @models
-def test_path_is_where_one_will_be(model):
+def test_path_predicts_positions(model):
     ahead, later = Trajectories(model(WALLED)), Trajectories(model(WALLED))
     for now in (0.0, 31.0, 90.0):
         ahead.positions(now)
@@ -146,8 +144,8 @@ def test_what_was_recorded_does_not_change(model):
 
 
 @models
-def test_look_ahead_does_not_pile_up(model):
-    """Waypoints passed are forgotten also when somebody always looks ahead."""
+def test_look_ahead_does_not_accumulate(model):
+    """Waypoints that have been passed are dropped, even if paths are always queried ahead."""
     trajectories = Trajectories(model(FREE))
     sizes = []
     for t in np.arange(0.0, 12_000.0, 60.0):
@@ -164,7 +162,7 @@ def test_seeds_differ():
     )
 
 
-def test_waypoint_speeds_and_pauses_span_what_is_asked():
+def test_waypoint_speeds_and_pauses_span_the_given_intervals():
     speeds, pauses = [], []
     for times, xy in trace(waypoint(FREE, count=40), until=2000.0):
         moved, spent = np.hypot(*np.diff(xy, axis=0).T)[1:-1], np.diff(times)[1:-1]  # the last may be cut off
@@ -228,7 +226,7 @@ def test_static_positions():
 
 
 class Scripted(Movement):
-    """A model of one's own: there and back along a line, each at its own pace."""
+    """A user-defined model: clients go back and forth along a line, each at its own pace."""
 
     still = False
 
@@ -239,7 +237,7 @@ class Scripted(Movement):
         return Waypoints(client, t + 10.0 * (client + 1), np.stack([10.0 - xy[:, 0], xy[:, 1]], axis=1))
 
 
-def test_model_of_ones_own():
+def test_user_defined_model():
     trajectories = Trajectories(Scripted())
     trajectories.path(1, 35.0)
     for t in (0.0, 3.0, 10.0, 17.0, 58.0):
@@ -262,7 +260,7 @@ def fits(positions, neighbours, range_m):
     [(20, 5, 40.0), (30, 5, 20.0), (40, 3, 5.0), (12, 2, 8.0), (1, 0, 5.0), (2, 1, 1.0)],
 )
 @pytest.mark.parametrize("terrain", [FREE, WALLED], ids=["free", "walled"])
-def test_placed_anew_is_connected(count, neighbours, range_m, terrain):
+def test_redrawn_layouts_are_connected(count, neighbours, range_m, terrain):
     model = Redrawn(terrain, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
     layouts = [model.start()] + [model.after_visit(visit) for visit in (3, 6, 9)]
     for positions in layouts:
@@ -275,7 +273,7 @@ def test_placed_anew_is_connected(count, neighbours, range_m, terrain):
     assert np.array_equal(again.after_visit(6), layouts[2])
 
 
-def test_placed_anew_trace_holds_the_jumps():
+def test_trace_of_redrawn_positions_contains_the_jumps():
     trajectories = Trajectories(Redrawn(FREE, 10, Streams(4).draw("mobility"), 2, 2, 40.0))
     rows = []
     trajectories.record(rows.append)
@@ -293,8 +291,8 @@ def test_placed_anew_trace_holds_the_jumps():
         assert whole.xy[mine] == pytest.approx(np.array([before[i], before[i], after[i], after[i]]))
 
 
-def test_placed_anew_layouts_are_spread_when_most_fit():
-    """Where random layouts fit at once, positions are uniform over the terrain."""
+def test_redrawn_layouts_are_uniform_when_most_fit():
+    """If random layouts fit at once, positions are uniform over the terrain."""
     model = Redrawn(FREE, 100, Streams(9).draw("mobility"), 1, 1, 60.0)
     positions = np.concatenate([model.after_visit(visit) for visit in range(1, 21)])
     assert positions.mean(axis=0) == pytest.approx([50, 50], abs=3)
@@ -302,7 +300,7 @@ def test_placed_anew_layouts_are_spread_when_most_fit():
 
 
 @pytest.mark.parametrize(("count", "neighbours", "range_m"), [(20, 19, 0.001), (60, 59, 2.0), (60, 40, 1.0)])
-def test_impossible_positions_are_refused_soon(count, neighbours, range_m):
+def test_impossible_layouts_are_refused_quickly(count, neighbours, range_m):
     model = Redrawn(FREE, count, Streams(4).draw("mobility"), 3, neighbours, range_m)
     began = perf_counter()
     with pytest.raises(NoLayout, match=f"{neighbours} neighbours"):

@@ -1,9 +1,9 @@
-"""Patrols: one route, in order, over and over."""
+"""Patrols: one route, in order, again and again."""
 
 import numpy as np
 import pytest
 import shapely
-from every_model import look
+from every_model import sampled
 from test_movement import trace
 
 from fedmule.mobility.models.movement import MovementError
@@ -37,9 +37,9 @@ def test_starts_are_spread_evenly_over_the_route():
     ("turn_back", "period_s", "at"),
     [(False, (110 + np.hypot(80, 30)) / 2 + 9, (90.0, 40.0)), (True, 220 / 2 + 12, (90.0, 40.0))],
 )
-def test_rounds_and_stops_take_what_they_should(turn_back, period_s, at):
+def test_rounds_and_stops_take_the_expected_time(turn_back, period_s, at):
     model = patrol(count=1, turn_back=turn_back)
-    positions = look(
+    positions = sampled(
         model, np.concatenate([[20.0, 41.5, 42.0, 42.9, 44.0, 58.5, 60.9], [20 + period_s, 58.5 + period_s]])
     )
     assert positions[0, 0] == pytest.approx([50, 10])
@@ -53,7 +53,7 @@ def test_rounds_and_stops_take_what_they_should(turn_back, period_s, at):
     assert after == pytest.approx(way_back)
 
 
-def test_ways_lead_round_houses_to_every_point_in_order():
+def test_routes_lead_round_houses_to_every_point_in_order():
     route = ((10.0, 40.0), (90.0, 40.0), (50.0, 70.0))
     for times, xy in trace(patrol(HOUSED, 6, route, speed=(1.0, 3.0), pause=(0.0, 5.0)), until=600.0):
         assert HOUSE.intersection(shapely.LineString(xy)).length < 1e-9
@@ -72,7 +72,7 @@ def test_without_a_route_it_is_a_rectangle_on_open_ground():
     assert blocked.area_of(Trajectories(patrol(blocked, route=())).positions(0.0)).tolist() == [0] * 4
 
 
-def test_points_that_cannot_be_reached_are_told():
+def test_unreachable_points_are_reported():
     with pytest.raises(MovementError, match="lies in an obstacle") as error:
         patrol(HOUSED, route=((10.0, 10.0), (50.0, 30.0)))
     assert error.value.key == ".route[1]"

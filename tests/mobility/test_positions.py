@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Static, Waypoint
 
 from fedmule.mobility.models.redrawn import Redrawn
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.positions import Index, Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories
@@ -113,7 +112,7 @@ def test_tree_and_scan_agree(points, position, radius, scale):
         assert tree.within(position, radius).tolist() == expected
 
 
-def test_placed_anew_is_reported_at_once():
+def test_redrawn_positions_are_reported_at_once():
     positions = positions_of(Trajectories(Redrawn(TERRAIN, 20, Streams(2).draw("mobility"), 2, 2, 50.0)), error_m=0.0)
     everyone = np.arange(20)
     positions.advance(3.0)

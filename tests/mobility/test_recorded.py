@@ -1,4 +1,4 @@
-"""Clients follow a trace: at its positions at its times, and nowhere while they are not in it."""
+"""Clients follow a trace, and are absent while it does not contain them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from making import Recorded
 
 from fedmule.mobility.models.movement import NOWHERE_X_M, Waypoints
-from fedmule.mobility.models.recorded import Recorded
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.formats.tables import write_csv
@@ -41,7 +41,7 @@ def comers_and_goers() -> Rows:
     return rows
 
 
-def test_clients_are_where_the_trace_says_and_away_otherwise(tmp_path: Path) -> None:
+def test_clients_follow_the_trace_and_are_absent_otherwise(tmp_path: Path) -> None:
     movement = traced(comers_and_goers(), tmp_path, 2, shift_m=(1.0, 2.0))
     trajectories = Trajectories(movement)
     for t in np.arange(0.5, 80.0):
@@ -57,7 +57,7 @@ def test_clients_are_where_the_trace_says_and_away_otherwise(tmp_path: Path) -> 
 
 
 @given(st.lists(st.floats(0.1, 20.0), min_size=1, max_size=60))
-def test_many_waypoints_are_given_out_bit_by_bit(tmp_path_factory: pytest.TempPathFactory, steps: list[float]) -> None:
+def test_many_waypoints_are_handed_out_in_batches(tmp_path_factory: pytest.TempPathFactory, steps: list[float]) -> None:
     rows = Rows()
     times = np.concatenate([[0.0], np.cumsum(steps)])
     for k, t in enumerate(times):
@@ -67,7 +67,7 @@ def test_many_waypoints_are_given_out_bit_by_bit(tmp_path_factory: pytest.TempPa
         assert trajectories.positions(t)[0] == pytest.approx([np.interp(t, times, np.arange(len(times))), 50.0])
 
 
-def test_a_jump_away_is_not_a_way_past_others(tmp_path: Path) -> None:
+def test_a_jump_away_does_not_pass_others(tmp_path: Path) -> None:
     trajectories = Trajectories(traced(comers_and_goers(), tmp_path, 2))
     trajectories.positions(6.0)
     times, positions = trajectories.path(1, 30.0)
@@ -77,14 +77,14 @@ def test_a_jump_away_is_not_a_way_past_others(tmp_path: Path) -> None:
     assert first_within(*standing, times, positions, 4.0, 6.0, 30.0) is None
 
 
-def test_a_trace_that_does_not_fit_is_told(tmp_path: Path) -> None:
+def test_a_trace_that_does_not_fit_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="has 2 nodes, fewer than the 3 clients"):
         traced(comers_and_goers(), tmp_path, 3)
     with pytest.raises(TraceError, match=r"leaves the terrain of 100 × 100 m: it goes from \(70\.0, 10\.0\)"):
         traced(comers_and_goers(), tmp_path, 2, shift_m=(60.0, 0.0))
 
 
-def test_who_has_just_come_is_known_at_once_and_at_home_where_it_came(tmp_path: Path) -> None:
+def test_a_new_arrival_is_known_at_once_and_belongs_where_it_appeared(tmp_path: Path) -> None:
     movement = traced(comers_and_goers(), tmp_path, 2)
     positions = Positions(Trajectories(movement), draw, report_period_s=1000.0, report_error_m=0.0)
     positions.advance(7.0)  # one came at 5 s; the last reports are of 0 s
@@ -92,7 +92,7 @@ def test_who_has_just_come_is_known_at_once_and_at_home_where_it_came(tmp_path: 
     assert movement.first_positions().tolist() == [[10.0, 10.0], [20.0, 20.0]]
 
 
-def test_the_record_has_no_positions_while_one_is_away(tmp_path: Path) -> None:
+def test_the_recorded_trace_has_no_positions_while_a_client_is_absent(tmp_path: Path) -> None:
     trajectories = Trajectories(traced(comers_and_goers(), tmp_path, 2))
     told: list[Waypoints] = []
     trajectories.record(told.append)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Squads
 from random_terrain import SIZE_M, length, length_inside, polygon_lists, terrain_of
 from test_movement import FREE, MUDDY, WALLED, trace
 
-from fedmule.mobility.models.squads import Squads
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.simulator.errors import UserError
 from fedmule.simulator.scenario.load import scenario_of
-from fedmule.simulator.scenario.plugins import make
-from fedmule.simulator.scenario.rules import cross_check
+from fedmule.simulator.scenario.parts import choose
+from fedmule.simulator.scenario.rules import broken_rules
 from fedmule.simulator.streams import Streams
 
 SPEEDS, PAUSES, SPREAD = (0.5, 3.0), (2.0, 12.0), 4.0
@@ -30,7 +30,7 @@ def squads(terrain, seed=1, at_s=AT_S, share=0.5, count=12, groups=4):
 
 
 def rests(times, xy):
-    """When somebody begins and ends to stand still [k,2], perhaps for no time at all; a wait and a pause are one."""
+    """Times [k,2] at which a client stops and starts again, perhaps at once; a wait and a pause are one rest."""
     still = np.flatnonzero((np.diff(xy, axis=0) == 0).all(axis=1))
     spans = []
     for begin, end in zip(times[still], times[still + 1], strict=True):
@@ -42,13 +42,13 @@ def rests(times, xy):
 
 
 def end_of_leg(track, at_s=AT_S):
-    """When the leg ends that somebody who never changes is on at `at_s`."""
+    """End of the leg that a client which never changes squad is on at `at_s`."""
     ends = rests(*track)[:, 1]
     return ends[ends >= at_s][0]
 
 
 def change(track, as_ever):
-    """When somebody leaves the old squad, arrives at the new one and goes on with it."""
+    """Times at which a client leaves its old squad, arrives at the new one and moves on with it."""
     leave = end_of_leg(as_ever)
     standing = rests(*track)
     arrive, go_on = standing[standing[:, 0] > leave][0]
@@ -68,7 +68,7 @@ def part_of(track, start, end):
 
 @given(seeds, st.integers(1, 40), st.integers(2, 8), st.floats(0, 1))
 @settings(deadline=None, max_examples=100, derandomize=True)
-def test_the_share_asked_for_changes_to_other_squads_and_leaders_stay(seed, count, groups, share):
+def test_the_given_fraction_changes_to_other_squads_and_leaders_stay(seed, count, groups, share):
     model = squads(FREE, seed, AT_S, share, count, groups)
     client, new = model.regrouped
     leaders = np.unique(model.squad, return_index=True)[1]
@@ -97,7 +97,7 @@ def test_any_follower_may_change_to_any_other_squad():
 @pytest.mark.parametrize(
     "nobody", [{"at_s": None}, {"share": 0.0}, {"groups": 12}, {"groups": 1}], ids=["never", "none", "leaders", "one"]
 )
-def test_nothing_changes_where_nobody_does(nobody):
+def test_nothing_changes_if_nobody_changes_squad(nobody):
     model = squads(WALLED, **nobody)
     assert [part.tolist() for part in model.regrouped] == [[], []]
     assert np.array_equal(model.squad_at(1e9), model.squad)
@@ -109,7 +109,7 @@ def test_nothing_changes_where_nobody_does(nobody):
 
 @terrains
 @pytest.mark.parametrize("at_s", [0.0, AT_S])
-def test_everyone_moves_as_ever_until_the_leg_of_the_change_ends(terrain, at_s):
+def test_movement_is_unchanged_until_the_leg_of_the_change_ends(terrain, at_s):
     model = squads(terrain, at_s=at_s)
     tracks, as_ever = trace(model), trace(squads(terrain, at_s=None))
     for i in range(12):
@@ -124,7 +124,7 @@ def test_everyone_moves_as_ever_until_the_leg_of_the_change_ends(terrain, at_s):
     assert not np.array_equal(some.positions(at_s + 60), other.positions(at_s + 60))
 
 
-def test_a_squad_that_nobody_leaves_or_joins_goes_on_as_ever():
+def test_a_squad_that_nobody_leaves_or_joins_moves_as_before():
     found = 0
     for seed in range(4):
         model = squads(WALLED, seed, share=0.1)
@@ -139,7 +139,7 @@ def test_a_squad_that_nobody_leaves_or_joins_goes_on_as_ever():
 
 @given(polygon_lists, seeds, st.floats(0, 200), st.floats(0.1, 1))
 @settings(deadline=None, max_examples=25, derandomize=True)
-def test_those_who_change_go_round_walls_and_are_never_too_fast(polygons, seed, at_s, share):
+def test_movers_go_round_walls_and_are_never_too_fast(polygons, seed, at_s, share):
     for times, xy in trace(squads(terrain_of(polygons), seed, at_s, share), until=500.0):
         moved, spent = np.hypot(*np.diff(xy, axis=0).T), np.diff(times)
         assert (spent >= 0).all()
@@ -152,7 +152,7 @@ def test_those_who_change_go_round_walls_and_are_never_too_fast(polygons, seed, 
 @terrains
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("share", [0.25, 1.0])
-def test_who_changes_walks_the_shortest_way_to_the_new_squads_rest_and_it_waits(terrain, seed, share):
+def test_movers_take_the_shortest_route_to_their_new_squad_which_waits(terrain, seed, share):
     model = squads(terrain, seed, share=share)
     tracks, as_ever = trace(model, END_S), trace(squads(terrain, seed, at_s=None), END_S)
     arrivals = {}
@@ -207,10 +207,10 @@ def walled_trace(at_s):
     st.lists(st.floats(0, 400, allow_nan=False), max_size=12),
     st.lists(st.tuples(st.floats(0, 400), st.integers(0, 11), st.floats(0, 300)), max_size=12),
 )
-def test_positions_do_not_depend_on_whose_future_is_asked_first(at_s, grid, looks):
+def test_positions_do_not_depend_on_the_order_of_queries(at_s, grid, ahead_queries):
     asked = [150.0, 333.3, 400.0]
     plain, busy = (Trajectories(squads(WALLED, at_s=at_s)) for _ in range(2))
-    questions = sorted([(t, None, 0.0) for t in grid + asked] + looks, key=lambda question: question[0])
+    questions = sorted([(t, None, 0.0) for t in grid + asked] + ahead_queries, key=lambda question: question[0])
     seen, foreseen = {}, []
     for t, client, ahead in questions:
         if client is None:
@@ -229,13 +229,13 @@ def scenario(**keys):
     return scenario_of({"clients": {"count": 12, "mobility": {"kind": "squads", **keys}}}, [], "test")
 
 
-def test_a_scenario_says_when_and_how_many_change():
+def test_a_scenario_sets_when_and_how_many_change():
     mobility = scenario().clients.mobility
     assert mobility.regroup_at_s is None
     assert mobility.regroup_share == 0.5
     mobility = scenario(squads=4, regroup_at_s=60, regroup_share=0.25).clients.mobility
     draw = Streams(1).draw("mobility")
-    model = make("clients.mobility", mobility, {"squads": Squads}, {}, terrain=FREE, count=12, draw=draw)
+    model = choose(mobility, "clients.mobility", {}).make(terrain=FREE, count=12, draw=draw)
     assert len(model.regrouped[0]) == 3
     assert (model.squad_at(59.9) == model.squad).all()
     assert (model.squad_at(60.0) != model.squad).sum() == 3
@@ -251,7 +251,7 @@ def test_a_scenario_says_when_and_how_many_change():
         ({"squads": 1, "regroup_at_s": 60.0}, "must not be given with a single squad"),
     ],
 )
-def test_changes_that_cannot_be_are_refused(keys, message):
+def test_impossible_changes_are_refused(keys, message):
     with pytest.raises(UserError, match=message):
         scenario(**keys)
-    assert not cross_check(scenario(squads=1))
+    assert not broken_rules(scenario(squads=1))

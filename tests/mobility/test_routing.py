@@ -31,7 +31,7 @@ def check_route(polygons, route, start):
 
 
 def part_with(polygons, position, clearance_m):
-    """The connected part of the open ground, at a clearance off the walls, that holds or is nearest to a position."""
+    """Connected part of the open ground, at a clearance off the walls, that contains or is nearest to a position."""
     walls = shapely.union_all(polygons).buffer(clearance_m, join_style="mitre")
     parts = shapely.get_parts(GROUND.difference(walls))
     return parts[np.argmin(shapely.distance(parts, shapely.Point(position)))]
@@ -93,7 +93,7 @@ def test_route_ends_at_the_nearest_reachable_position(polygons, seed):
         goal = np.array(goal)
         route = terrain.route(start, goal)
         check_route(polygons, route, start)
-        # As near as one can come at a clearance, and no nearer than one can come at all.
+        # As near as possible with the clearance, and no nearer than possible without it.
         gap = np.hypot(*(route[-1] - goal))
         narrow, wide = part_with(polygons, start, 0.0), part_with(polygons, start, CLEARANCE_M + 1e-4)
         assert gap <= wide.distance(shapely.Point(goal)) + 1e-9
@@ -102,7 +102,7 @@ def test_route_ends_at_the_nearest_reachable_position(polygons, seed):
 
 @settings(deadline=None, max_examples=50, derandomize=True)
 @given(polygon_lists, seeds)
-def test_stopped_anywhere_it_finds_on(polygons, seed):
+def test_from_any_stop_there_is_a_route_onwards(polygons, seed):
     rng = np.random.default_rng(seed)
     terrain = terrain_of(polygons)
     here = open_point(polygons, rng)
@@ -120,7 +120,7 @@ def test_stopped_anywhere_it_finds_on(polygons, seed):
 @settings(deadline=None, max_examples=40, derandomize=True)
 @given(polygon_lists, seeds)
 def test_follows_walls_from_stop_to_stop(polygons, seed):
-    """Drive along the walls, stopping every few centimetres, as when chasing somebody who hugs them."""
+    """Drive along the walls, stopping every few centimetres, as when chasing a client that follows them."""
     rng = np.random.default_rng(seed)
     terrain = terrain_of(polygons)
     here = open_point(polygons, rng)
@@ -180,7 +180,7 @@ def test_two_us_face_to_face():
     ("gap_m", "is_open"), [(1.0, True), (0.025, True), (0.019, False), (0.015, False), (0.0, False)]
 )
 def test_thin_gap(gap_m, is_open):
-    """Gaps narrower than twice the clearance are closed, also to the straight way."""
+    """Gaps narrower than twice the clearance are closed, even to a straight line."""
     walls = [shapely.box(20, 0, 30, 20), shapely.box(20, 20 + gap_m, 30, 30)]
     terrain = Terrain(SIZE_M, [Obstacle(wall) for wall in walls])
     start, goal = np.array([10.0, 20 + gap_m / 2]), np.array([40.0, 20 + gap_m / 2])
@@ -206,7 +206,7 @@ def test_stopped_where_a_thin_gap_may_be(gap_m, share):
 
 
 def test_thin_gaps_do_not_lead_into_a_closed_court():
-    """A straight way across a court with slits too thin to pass must go round it, or one stays inside for good."""
+    """A straight line across a court with slits too thin to pass must go round it, or the vehicle is trapped inside."""
     frame = shapely.box(20, 10, 30, 20) - shapely.box(21, 11, 29, 19)
     slit = shapely.box(0, 15, 50, 15.015)
     walls = list(shapely.get_parts(frame - slit))

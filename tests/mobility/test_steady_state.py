@@ -1,12 +1,12 @@
-"""Random waypoint begins as it goes on: speeds, pauses and density at the start are those of any later time."""
+"""Random waypoint starts in the steady state: speeds, pauses and density do not change over time."""
 
 import numpy as np
 import pytest
 import shapely
-from every_model import look
+from every_model import sampled
+from making import Waypoint
 
 from fedmule.mobility.models.roads import Roads
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.road_network import RoadNetwork, grid_lines
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
 from fedmule.simulator.streams import Streams
@@ -23,12 +23,12 @@ def waypoint(terrain=FREE, count=4000, seed=1, speeds=SPEEDS, pauses=PAUSES):
 
 def state(movement, times):
     """Positions [k,n,2] and speeds [k,n] at times."""
-    near = look(movement, np.sort(np.concatenate([times, np.array(times) + 0.01])))
+    near = sampled(movement, np.sort(np.concatenate([times, np.array(times) + 0.01])))
     return near[::2], np.hypot(*np.moveaxis(near[1::2] - near[::2], -1, 0)) / 0.01
 
 
 def within(sample, expected, sigmas=4.5):
-    """Whether the mean of a sample is what is expected, within its standard error."""
+    """Whether the mean of a sample is the expected one, within its standard error."""
     return abs(np.mean(sample) - expected) < sigmas * np.std(sample) / np.sqrt(len(sample))
 
 
@@ -44,22 +44,22 @@ def test_speeds_and_pauses_follow_the_formulas_at_all_times():
         assert within(speed[walks] < np.sqrt(SPEEDS[0] * SPEEDS[1]), 0.5)
 
 
-def test_pauses_that_are_left_at_the_start():
-    """Of those who pause at time 0, E[P²] / 2E[P] is left on average."""
+def test_remaining_pauses_at_the_start():
+    """Pauses in progress at time 0 have E[P²] / 2E[P] left on average."""
     movement = waypoint(speeds=(200.0, 300.0))
     times = np.arange(0.0, 351.0, 2.0)
-    positions = look(movement, times)
+    positions = sampled(movement, times)
     rests = (positions[1] == positions[0]).all(axis=1)
     left = (positions[1:, rests] == positions[:-1, rests]).all(axis=2)
     rest_s = 2.0 * np.argmin(np.concatenate([left, np.zeros((1, rests.sum()), bool)]), axis=0)
     low, high = PAUSES
     second = (low**2 + low * high + high**2) / 3
-    # Looks are 2 s apart, so on average a second is missed of those that last longer than one look.
+    # Samples are 2 s apart, so on average one second is missed of pauses that span more than one sample.
     assert np.mean(rest_s) == pytest.approx(second / (low + high), abs=5.0)
 
 
 def long_run_spread():
-    """E[(x − ½)²] of somebody under way, from legs weighted by their length, by brute force."""
+    """E[(x − ½)²] of a walker, from legs weighted by their length, by brute force."""
     rng = np.random.default_rng(0)
     a, b = rng.random((2, 400_000, 2))
     along = rng.random((400_000, 1))
@@ -67,7 +67,7 @@ def long_run_spread():
     return np.average(((a + along * (b - a))[:, 0] - 0.5) ** 2, weights=weight)
 
 
-def test_density_is_that_of_the_long_run_from_the_start():
+def test_density_is_the_long_run_density_from_the_start():
     positions, speeds = state(waypoint(), [0.0, 20_000.0])
     under_way = long_run_spread()
     assert under_way < 0.9 / 12  # denser in the middle than a uniform crowd
@@ -87,7 +87,7 @@ def test_density_is_that_of_the_long_run_from_the_start():
     ids=["wall", "mud"],
 )
 def test_no_decay_round_obstacles_and_through_mud(terrain):
-    """Round a wall with one gap ways are up to 2½ times as long as the diagonal."""
+    """Routes round a wall with one gap are up to 2½ times as long as the diagonal."""
     positions, speeds = state(waypoint(terrain, 400, 3, (0.1, 2.0), (0.0, 60.0)), [0.0, 100.0, 3000.0])
     measures = [
         speeds,
@@ -109,7 +109,7 @@ def test_one_speed_and_no_pause():
     assert (speeds <= 2.0 + 1e-6).all()
 
 
-def test_roads_begin_as_they_go_on():
+def test_roads_start_in_the_steady_state():
     terrain = Terrain((300.0, 200.0), [Obstacle(shapely.box(110, 40, 190, 160))])
     network = RoadNetwork(terrain, grid_lines(terrain.size_m, (50.0, 50.0)))
     movement = Roads(terrain, 800, Streams(2).draw("mobility"), network, (1.0, 10.0), (0.0, 30.0))

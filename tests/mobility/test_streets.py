@@ -1,10 +1,10 @@
-"""Streets in a grid and road networks: where they lead, what is closed, who is where how often."""
+"""Grids of streets and road networks: routes, closures and densities."""
 
 import networkx as nx
 import numpy as np
 import pytest
 import shapely
-from every_model import look
+from every_model import sampled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_terrain import length, length_inside, polygon_lists, terrain_of
@@ -26,7 +26,7 @@ def manhattan(terrain, count=40, seed=1, turn=0.5, block=(50.0, 50.0), speed=(1.
     return Manhattan(terrain, count, Streams(seed).draw("mobility"), block, turn, speed)
 
 
-def test_streets_are_in_the_middle():
+def test_streets_are_centred():
     assert streets(400.0, 100.0).tolist() == [0, 100, 200, 300, 400]
     assert streets(450.0, 100.0).tolist() == [25, 125, 225, 325, 425]
     assert streets(70.0, 100.0).tolist() == [35]
@@ -59,7 +59,7 @@ def test_manhattan_stays_on_open_streets_and_turns_back_only_in_dead_ends(terrai
 
 
 def turns_seen(model, until):
-    """How often clients went straight on, left and right where all three were open."""
+    """Number of times clients went straight on, left and right where all three were open."""
     seen = np.zeros(3)
     for _, xy in trace(model, until=until, step=50.0):
         step = np.diff(xy[2:-1], axis=0)
@@ -71,7 +71,7 @@ def turns_seen(model, until):
 
 
 @pytest.mark.parametrize("turn", [0.1, 0.3, 1.0])
-def test_manhattan_turns_as_often_as_asked(turn):
+def test_manhattan_turns_with_the_given_probability(turn):
     seen = turns_seen(manhattan(TOWN, 200, turn=turn), 1500.0)
     assert seen.sum() > 1500
     expected = np.array([1 - turn, turn / 2, turn / 2])
@@ -79,8 +79,8 @@ def test_manhattan_turns_as_often_as_asked(turn):
 
 
 @pytest.mark.parametrize("terrain", [TOWN, BY_THE_LAKE], ids=["town", "lake"])
-def test_manhattan_starts_as_it_goes_on(terrain):
-    """Streets are used as the Markov chain over their sides says, whose eigenvector is found by other means."""
+def test_manhattan_starts_in_the_steady_state(terrain):
+    """Sides are used in proportion to the eigenvector of the Markov chain over them, found independently."""
     model = manhattan(terrain, 2500, block=(100.0, 50.0))
     side = np.flatnonzero(model.open)
     chain = np.zeros((len(side), len(side)))
@@ -97,7 +97,7 @@ def test_manhattan_starts_as_it_goes_on(terrain):
     time = steady * np.hypot(*(end - start).T)
     time /= time.sum()
     low, high = np.minimum(start, end) - 1e-6, np.maximum(start, end) + 1e-6
-    for xy in look(model, [0.0, 1500.0]):
+    for xy in sampled(model, [0.0, 1500.0]):
         for box in (shapely.box(0, 0, 401, 60), shapely.box(90, 0, 110, 301), shapely.box(320, 170, 401, 301)):
             inside = shapely.covers(box, shapely.box(low[:, 0], low[:, 1], high[:, 0], high[:, 1]))
             inside_position = np.zeros(len(xy), dtype=bool)
@@ -107,16 +107,16 @@ def test_manhattan_starts_as_it_goes_on(terrain):
             assert abs(inside_position.mean() - expected) < 4 * np.sqrt(expected / len(xy)) + 1e-3
 
 
-def test_manhattan_speeds_begin_as_they_go_on():
-    near = look(manhattan(TOWN, 3000, speed=(0.5, 5.0)), [0.0, 0.01, 900.0, 900.01])
+def test_manhattan_speeds_start_in_the_steady_state():
+    near = sampled(manhattan(TOWN, 3000, speed=(0.5, 5.0)), [0.0, 0.01, 900.0, 900.01])
     for k in (0, 2):
         speed = np.abs(near[k + 1] - near[k]).sum(axis=1) / 0.01  # round a corner too
         assert speed.mean() == pytest.approx(4.5 / np.log(10), rel=0.05)
 
 
-def test_of_streets_that_do_not_hang_together_the_longest_part_counts():
+def test_of_disconnected_streets_the_longest_part_is_used():
     river = Terrain((400.0, 300.0), [Obstacle(shapely.box(120, -1, 130, 301))])
-    for xy in look(manhattan(river, 60), [0.0, 300.0]):
+    for xy in sampled(manhattan(river, 60), [0.0, 300.0]):
         assert (xy[:, 0] >= 150).all()
     with pytest.raises(MovementError, match="no side of a block"):
         manhattan(TOWN, block=(500.0, 500.0))
@@ -138,7 +138,7 @@ def random_graph(rng, nodes=25, edges=45):
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6))
-def test_ways_by_road_are_as_short_as_networkx_finds_them(seed):
+def test_routes_by_road_are_as_short_as_those_of_networkx(seed):
     rng = np.random.default_rng(seed)
     graph, positions = random_graph(rng)
     network = RoadNetwork(Terrain((50.0, 40.0)), lines_of(graph))
@@ -165,7 +165,7 @@ def test_ways_by_road_are_as_short_as_networkx_finds_them(seed):
 
 @settings(max_examples=40)
 @given(polygon_lists, st.integers(0, 10**6))
-def test_roads_are_closed_where_something_stops_movement_and_nowhere_else(polygons, seed):
+def test_roads_are_closed_at_walls_and_nowhere_else(polygons, seed):
     rng = np.random.default_rng(seed)
     lines = lines_of(random_graph(rng, 12, 20)[0])
     terrain = terrain_of(polygons)
@@ -200,7 +200,7 @@ def test_lines_join_where_they_share_a_point_and_not_where_one_bridges_the_other
     assert route.tolist() == [[5, 10], [20, 10], [20, 25]]
 
 
-def test_lines_of_graphs_of_several_makes():
+def test_lines_of_different_kinds_of_graphs():
     pairs = nx.Graph([((0.0, 0.0), (3.0, 4.0))])
     assert lines_of(pairs) == [[[0, 0], [3, 4]]]
     placed = nx.Graph()

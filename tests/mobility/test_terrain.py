@@ -15,7 +15,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def factor_at(polygons, factors, positions):
-    """The factor of the last surface that holds each position."""
+    """Factor of the last surface that contains each position."""
     found = np.ones(len(positions))
     for polygon, factor in zip(polygons, factors, strict=True):
         found[shapely.contains_xy(polygon, positions[:, 0], positions[:, 1])] = factor
@@ -39,7 +39,7 @@ def test_time_on_surfaces_is_the_integral(polygons, seed):
         assert seconds[corner] == pytest.approx(total, abs=0.25)
     assert seconds[-1] == pytest.approx(total, rel=2e-3, abs=0.05)
     assert (np.diff(seconds) >= 0).all()
-    # At every moment in between the speed is that of the ground.
+    # At every moment in between, the speed is that of the surface.
     middle = (positions[1:] + positions[:-1]) / 2
     length, spent = np.hypot(*np.diff(positions, axis=0).T), np.diff(seconds)
     long = length > 1e-6

@@ -1,4 +1,4 @@
-"""Every trace format reads what its tool wrote, writes what it reads, and names file and line of what is wrong."""
+"""Every trace format reads the files of its tool, writes what it reads, and reports file and line of errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLES = Path(__file__).parents[1] / "reference" / "formats"
 
 
 def walkers() -> Trace:
-    """Three who are there all the time, with rests and waypoints on whole seconds."""
+    """Three nodes that are always present, with rests and waypoints at full seconds."""
     rows = Rows()
     rows.add("0", 0, 10.25, 20.5)
     rows.add("0", 30, 40.5, 20.5)
@@ -34,7 +34,7 @@ def walkers() -> Trace:
 
 
 def passers_by() -> Trace:
-    """One who stays, one who comes late and goes early, one who comes back."""
+    """One node that stays, one that comes late and leaves early, one that returns."""
     rows = Rows()
     rows.add("stays", 0, 10, 20)
     rows.add("stays", 60, 70, 20)
@@ -56,7 +56,7 @@ def written(trace: Trace, path: Path, **options: float) -> Trace:
 
 
 def assert_same(ours: Trace, wanted: Trace, within_m: float = 1e-6, times: np.ndarray | None = None) -> None:
-    """The same nodes at the same positions at any time."""
+    """Assert that two traces have the same nodes at the same positions at any time."""
     assert len(ours) == len(wanted)
     assert (ours.begin_s, ours.end_s) == pytest.approx((wanted.begin_s, wanted.end_s), abs=1e-6)
     times = np.linspace(wanted.begin_s, wanted.end_s, 241) if times is None else times
@@ -66,13 +66,13 @@ def assert_same(ours: Trace, wanted: Trace, within_m: float = 1e-6, times: np.nd
 
 
 @pytest.mark.parametrize("suffix", [kind.suffixes[0] for kind in FORMATS if not kind.degrees])
-def test_a_trace_comes_back_as_it_was_written(suffix: str, tmp_path: Path) -> None:
+def test_a_trace_is_read_as_it_was_written(suffix: str, tmp_path: Path) -> None:
     assert_same(written(walkers(), tmp_path / f"trace{suffix}"), walkers(), within_m=1e-3)
 
 
 @pytest.mark.parametrize("suffix", [kind.suffixes[0] for kind in FORMATS if kind.absence and not kind.degrees])
-def test_who_comes_and_goes_does_so_in_formats_that_can_say_it(suffix: str, tmp_path: Path) -> None:
-    times = np.arange(0.0, 61.0) if suffix == ".xml" else None  # samples know nothing of what is between them
+def test_absences_are_kept_by_formats_that_can_represent_them(suffix: str, tmp_path: Path) -> None:
+    times = np.arange(0.0, 61.0) if suffix == ".xml" else None  # samples hold nothing between them
     assert_same(written(passers_by(), tmp_path / f"trace{suffix}"), passers_by(), times=times)
 
 
@@ -107,7 +107,7 @@ def test_compressed_files_are_read_and_written(packing: str, tmp_path: Path) -> 
     assert (tmp_path / f"trace.csv{packing}").read_bytes()[:4] != b"node"
 
 
-def test_numbers_are_ordered_by_value_and_names_by_letters(tmp_path: Path) -> None:
+def test_numbers_are_ordered_by_value_and_names_alphabetically(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("t,node,y,x,speed\n0,10,1,2,9\n0,9,3,4,9\n5,9,3,5,9\n")
     trace = read_trace(tmp_path / "a.csv")
     assert trace.names == ["9", "10"]
@@ -116,7 +116,7 @@ def test_numbers_are_ordered_by_value_and_names_by_letters(tmp_path: Path) -> No
     assert read_trace(tmp_path / "b.csv").names == ["NA", "ant", "bus"]
 
 
-# --- what other tools wrote --------------------------------------------------------------------------------
+# --- files of other tools ----------------------------------------------------------------------------------
 
 
 def test_bonnmotion_files_agree_with_each_other() -> None:
@@ -137,7 +137,7 @@ def test_the_ones_ns2_files_are_read() -> None:
     assert y[4].tolist() == pytest.approx([103.36875, 112.42495], abs=1e-4)
 
 
-def test_sumos_vehicles_appear_when_it_says_so() -> None:
+def test_vehicles_of_sumo_appear_when_they_should() -> None:
     trace = read_trace(SAMPLES / "sumo_fcd_head.xml")
     assert trace.unfinished
     assert trace.names == ["0", "1", "2", "3"]
@@ -145,7 +145,7 @@ def test_sumos_vehicles_appear_when_it_says_so() -> None:
     assert x[0, :2].tolist() == [12.30, 25.73]
     assert np.isnan(x[1, :3]).all()
     assert (x[1, 3], y[1, 3]) == (598.40, 587.70)
-    assert not np.isnan(x[:, 4]).any()  # the file breaks off: nobody is known to have gone
+    assert not np.isnan(x[:, 4]).any()  # the file is truncated: no node is known to have left
     ns2 = read_trace(SAMPLES / "ns2_setdest_from_sumo.tcl")
     later = np.array([3.0, 5.0])  # there vehicles set out at the time at which they have arrived here
     np.testing.assert_allclose(positions_at(ns2, later + 1)[0][:2], positions_at(trace, later)[0][:2], atol=0.1)
@@ -159,10 +159,10 @@ def test_the_ones_paths_are_separated_by_pauses() -> None:
     assert y[0, 1] == 293.449
 
 
-# --- who comes and goes, where files have their own ways of saying it ---------------------------------------
+# --- absences in formats with their own conventions ---------------------------------------------------------
 
 
-def test_activity_says_when_nodes_are_there(tmp_path: Path) -> None:
+def test_activity_files_set_when_nodes_are_present(tmp_path: Path) -> None:
     (tmp_path / "a.path").write_text("1 0 100 0 50 0 50\n0 0,0,0 50,50,0\n1 10,5,5\n")
     (tmp_path / "a.act").write_text("0 20 80\n1 10 100\n")
     x, _ = positions_at(read_trace(tmp_path / "a.path"), np.array([10.0, 20.0, 80.0, 81.0, 100.0]))
@@ -177,7 +177,7 @@ def test_activity_says_when_nodes_are_there(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, [[math.nan, 0, 0, 20, 30, math.nan]])
 
 
-def test_a_vehicle_missing_from_a_step_is_gone_for_it(tmp_path: Path) -> None:
+def test_a_vehicle_missing_from_a_step_is_absent_in_it(tmp_path: Path) -> None:
     step = '<timestep time="{}"><vehicle id="a" x="1" y="2"/>{}</timestep>'
     other = '<person id="b" x="3" y="4"/>'
     steps = "".join(step.format(t, other if t in (1, 3) else "") for t in range(5))
@@ -187,7 +187,7 @@ def test_a_vehicle_missing_from_a_step_is_gone_for_it(tmp_path: Path) -> None:
     np.testing.assert_array_equal(x[1], [math.nan, 3, math.nan, math.nan, 3, math.nan])
 
 
-# --- what is wrong is told ---------------------------------------------------------------------------------
+# --- errors are reported -----------------------------------------------------------------------------------
 
 NS2 = "$node_(0) set X_ 1\n$node_(0) set Y_ 1\n"
 BAD = {
@@ -251,12 +251,12 @@ def test_bad_rows_name_file_and_line(name: str, tmp_path: Path) -> None:
     assert message in str(error.value)
 
 
-def test_a_suffix_nobody_knows_is_told_at_once(tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"suffix must be one of \.csv"):
         writer(tmp_path / "trace.doc")
 
 
-def test_texts_that_are_no_utf_8_and_columns_of_words_are_told(tmp_path: Path) -> None:
+def test_bad_encodings_and_columns_of_words_are_reported(tmp_path: Path) -> None:
     (tmp_path / "latin.csv").write_bytes("node,t,x,y\nUlm,0,1,1\nKöln,0,1,1\n".encode("latin-1"))
     with pytest.raises(TraceError, match=r"latin\.csv, line 3: is not UTF-8"):
         read_trace(tmp_path / "latin.csv")
@@ -269,7 +269,7 @@ def test_texts_that_are_no_utf_8_and_columns_of_words_are_told(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
-def test_marks_and_line_ends_of_other_systems_do_not_matter(end: str, tmp_path: Path) -> None:
+def test_byte_order_marks_and_line_ends_do_not_matter(end: str, tmp_path: Path) -> None:
     text = "\ufeffnode,t,x,y\nb,9,3,4\nb,2,5,6\na,0,1,1\nb,2,7,8\n".replace("\n", end)
     (tmp_path / "a.csv").write_text(text, encoding="utf-8", newline="")
     trace = read_trace(tmp_path / "a.csv")
@@ -283,7 +283,7 @@ GEO = '<!-- by SUMO\n<output>\n    <fcd-output value="f.xml"/>\n    <fcd-output.
 
 
 def fcd(folder: Path, told: str, heading: str = "", scale: float = 1.0, at: tuple[float, float] = (0.0, 0.0)) -> Path:
-    """One who goes east at 10 m/s and one who goes north at 5, from a position on, in metres times `scale`."""
+    """One vehicle going east at 10 m/s and one going north at 5, from a position on, in metres times `scale`."""
     steps = []
     for t in range(11):
         a, b = (at[0] + 10 * t * scale, at[1]), (at[0], at[1] + 5 * t * scale)
@@ -319,7 +319,7 @@ def test_floating_car_data_in_metres_stay_as_they_are(
 
 
 @pytest.mark.parametrize("left_off", [5, 20, 40, 60, 100, 140])
-def test_floating_car_data_may_break_off_anywhere(left_off: int, tmp_path: Path) -> None:
+def test_floating_car_data_may_be_truncated_anywhere(left_off: int, tmp_path: Path) -> None:
     path = fcd(tmp_path, "")
     path.write_bytes(path.read_bytes()[:-left_off])
     trace = read_trace(path)
@@ -328,7 +328,7 @@ def test_floating_car_data_may_break_off_anywhere(left_off: int, tmp_path: Path)
 
 
 def test_large_floating_car_data_need_little_memory(tmp_path: Path) -> None:
-    """12 MB of SUMO's usual output, and as much again: the second half needs less memory than its own size."""
+    """12 MB of typical SUMO output, then twice as much: the second half needs less memory than its own size."""
     vehicle = 'angle="90.00" type="DEFAULT_VEHTYPE" speed="13.89" pos="5.10" lane="E0_0" slope="0.00"/>\n'
     step = "".join(f'        <vehicle id="veh{i}" x="{i}.25" y="{3 * i}.50" {vehicle}' for i in range(400))
     code = (

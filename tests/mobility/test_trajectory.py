@@ -71,7 +71,7 @@ REST = straight((0, (0, 0)))
         (straight((0, (-5, 3)), (10, (5, 3))), 3, 0, 10, 5),  # touching
         (straight((0, (-5, 3)), (10, (5, 3))), 2.999, 0, 10, None),  # never
         (straight((0, (1, 1)), (10, (50, 1))), 2, 0, 10, 0),  # within from the beginning
-        (straight((0, (-10, 0)), (20, (10, 0))), 4, 12, 20, 12),  # within when one begins to look
+        (straight((0, (-10, 0)), (20, (10, 0))), 4, 12, 20, 12),  # within from the start
         (straight((0, (-10, 0)), (20, (10, 0))), 4, 15, 20, None),  # already past
         (straight((0, (-10, 0)), (20, (10, 0))), 4, 0, 6, 6),  # at the very end
         (straight((0, (-10, 0)), (20, (10, 0))), 4, 0, 5.999, None),  # too early
@@ -89,7 +89,7 @@ def test_first_within_by_hand(path, distance_m, start, end, expected):
         assert met == (expected if expected is None else pytest.approx(expected, abs=1e-12))
 
 
-def test_first_within_of_one_who_stays_for_good():
+def test_first_within_of_an_endless_rest():
     still = np.array([0.0, np.inf]), np.array([[0.0, 0.0], [0.0, 0.0]])
     assert first_within(*straight((0, (-10, 0)), (20, (10, 0))), *still, 4, 0, 20) == pytest.approx(6)
 

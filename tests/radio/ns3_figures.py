@@ -1,4 +1,4 @@
-"""Figures measured in ns-3.44, from tests/reference/radio."""
+"""Figures from ns-3.44, in tests/reference/radio."""
 
 import csv
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A client walks away from a standing vehicle: when its link dies and what got through, in closed form."""
+"""A client walks away from a standing vehicle: when its link ends and what is delivered, in closed form."""
 
 from functools import partial
 
@@ -6,24 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Acoustic, Ble, Disc, WifiDirect, Zigbee
 
 from fedmule.mobility.models.movement import Movement, Waypoints
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.exchange import Load, run_exchange
 from fedmule.radio.link import delay_at_s, link_over_time
 from fedmule.radio.obstruction import Obstruction
-from fedmule.radio.radios.acoustic import Acoustic
-from fedmule.radio.radios.ble import Ble
-from fedmule.radio.radios.disc import Disc
-from fedmule.radio.radios.wifi_direct import WifiDirect
-from fedmule.radio.radios.zigbee import Zigbee
 
 OPEN = Obstruction()
 HERE = np.array([5e4, 5e4])
 
 
 class Straight(Movement):
-    """Each client goes on and on in its own direction."""
+    """Clients that walk forever, each in its own direction."""
 
     still = False
 
@@ -47,14 +43,14 @@ def exchange(radio, start, velocity, down, up, compute_s=0.0, broadcast=True):
 
 
 def crossing_s(start, velocity, distance_m):
-    """When |start + t·velocity| = distance for the last time."""
+    """Last time at which |start + t·velocity| = distance."""
     (x, y), (u, v) = start, velocity
     a, b, c = u * u + v * v, x * u + y * v, x * x + y * y - distance_m**2
     return (-b + np.sqrt(b * b - a * c)) / a
 
 
 def bits_until(radio, start, velocity, begin_s, end_s):
-    """∫ rate dt over the ladder's rings for one that only moves away."""
+    """∫ rate dt over the rings of the ladder for a client that only moves away."""
     ladder, total, since = radio.ladder(0.0), 0.0, begin_s
     for distance, rate in zip(ladder.distances_m, ladder.rates_bps, strict=True):
         if np.hypot(*start) >= distance:
@@ -79,7 +75,7 @@ away = st.tuples(st.floats(0.0, 30.0), st.floats(0.0, 20.0), st.floats(0.2, 9.0)
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=30)
 @given(away)
-def test_the_link_dies_and_the_bytes_end_where_geometry_says(kind, way):
+def test_link_and_bytes_end_where_geometry_says(kind, way):
     radio, (x, y, u, v) = kind(), way
     dies_s = crossing_s((x, y), (u, v), radio.range_m)
     out = exchange(radio, [(x, y)], [(u, v)], [10**10], [0])
@@ -94,7 +90,7 @@ def test_the_link_dies_and_the_bytes_end_where_geometry_says(kind, way):
 @settings(max_examples=40)
 @given(away, st.floats(0.05, 0.95))
 def test_a_transfer_ends_with_its_last_byte(kind, way, share):
-    """Exactly the bytes that fit into a share of the way: the exchange ends then, over all steps of the rate."""
+    """Send exactly the bytes that fit into a fraction of the time in range: the exchange ends at that moment."""
     radio, (x, y, u, v) = kind(), way
     dies_s = crossing_s((x, y), (u, v), radio.range_m)
     end_s = radio.setup_s + share * (dies_s - radio.setup_s)
@@ -114,7 +110,7 @@ def test_a_transfer_ends_with_its_last_byte(kind, way, share):
 
 
 @pytest.mark.parametrize("broadcast", [True, False])
-def test_those_who_stay_are_served_while_one_walks_off(broadcast):
+def test_others_are_served_while_one_walks_away(broadcast):
     """Disc, 1 Mb/s up to 50 m; the first leaves at 8 s, 100 kB take 0.8 s alone."""
     radio = Disc(range_m=50.0, rate_mbps=1.0, latency_s=0.0)
     start, velocity = [(10.0, 0.0), (0.0, 5.0), (0.0, -5.0)], [(5.0, 0.0), (0.0, 0.0), (0.0, 0.0)]
@@ -131,7 +127,7 @@ def test_those_who_stay_are_served_while_one_walks_off(broadcast):
     assert out.airtime_s == pytest.approx(out.end_s)
 
 
-def test_a_jump_out_of_sight_ends_the_link_then():
+def test_a_jump_out_of_range_ends_the_link_at_once():
     class Vanishing(Movement):
         still = False
 

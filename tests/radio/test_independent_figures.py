@@ -1,27 +1,18 @@
-"""Figures of the radios at distances, sizes and settings of all sorts, each computed a second time in another way."""
+"""Figures of the radios at various distances, sizes and settings, each computed a second time independently."""
 
 from decimal import Decimal, getcontext
 from math import comb
 
 import numpy as np
 import pytest
+from making import Acoustic, Ble, LogDistance, Lora, Nakagami, ThreeLogDistance, TwoRay, WifiDirect, Zigbee
 from scipy import stats
 
-from fedmule.radio.propagation import (
-    LogDistance,
-    Nakagami,
-    Shadowing,
-    ThreeLogDistance,
-    TwoRay,
-    nakagami,
-    thorp_db_per_km,
-)
-from fedmule.radio.radios.acoustic import Acoustic, noise_db_per_hz
-from fedmule.radio.radios.ble import Ble
-from fedmule.radio.radios.lora import Lora, time_on_air_s
+from fedmule.radio.propagation import Shadowing, nakagami, thorp_db_per_km
+from fedmule.radio.radios.acoustic import noise_db_per_hz
+from fedmule.radio.radios.lora import time_on_air_s
 from fedmule.radio.radios.physical import FADES
-from fedmule.radio.radios.wifi_direct import WifiDirect
-from fedmule.radio.radios.zigbee import Zigbee, packet_error_rate
+from fedmule.radio.radios.zigbee import packet_error_rate
 from fedmule.simulator.streams import Streams
 
 getcontext().prec = 60
@@ -48,7 +39,7 @@ def test_ranges_follow_from_power_and_exponent(exponent):
 
 @pytest.mark.parametrize("mhz", [433.0, 868.0, 2400.0, 5180.0])
 @pytest.mark.parametrize("heights", [(1.0, 1.0), (1.5, 6.0), (0.3, 30.0)])
-def test_two_rays_in_watts(mhz, heights):
+def test_two_ray_in_watts(mhz, heights):
     """Pr/Pt = (λ/4πd)² up to 4π·h₁h₂/λ, then h₁²h₂²/d⁴; the larger loss of the two beyond it, the same at it."""
     wave = 299.792458 / mhz
     crossover = 4 * np.pi * heights[0] * heights[1] / wave
@@ -60,7 +51,7 @@ def test_two_rays_in_watts(mhz, heights):
 
 
 def test_three_segments_add_up():
-    """46.6777 dB at 1 m, 19 dB a decade up to 200 m, 38 from there: worked out segment by segment."""
+    """46.6777 dB at 1 m, 19 dB a decade up to 200 m, 38 from there, computed segment by segment."""
     model = ThreeLogDistance()
     at_200 = 46.6777 + 19 * np.log10(200)
     expected = {
@@ -73,7 +64,7 @@ def test_three_segments_add_up():
 
 
 @pytest.mark.parametrize("m", [0.5, 0.75, 1.0, 1.5, 3.0])
-def test_fades_have_the_gamma_law(m):
+def test_fades_are_gamma_distributed(m):
     law = stats.gamma(m, scale=1 / m)
     for p in (0.01, 0.1, 0.5, 0.9, 0.999):
         assert law.cdf(nakagami(np.array([p]), m)[0]) == pytest.approx(p, rel=1e-6)
@@ -81,7 +72,7 @@ def test_fades_have_the_gamma_law(m):
     assert abs(10 * np.log10(nakagami(FADES, m).mean())) < 0.1
 
 
-def test_fading_loses_the_frames_that_fall_below():
+def test_fading_loses_frames_below_the_threshold():
     """Rayleigh: a frame with a sharp threshold s₀ is lost with probability 1 − exp(−s₀/s)."""
     path = Nakagami(2.5, 40.0, m=(1.0, 1.0, 1.0))
     radio = WifiDirect(tx_power_dbm=0.0, propagation=path, cutoff_dbm=-200.0)
@@ -96,7 +87,7 @@ def test_fading_loses_the_frames_that_fall_below():
 
 @pytest.mark.parametrize("distance_m", [10.0, 50.0])
 def test_shadowing_of_links_by_distance_moved(distance_m):
-    """One end stays, far away, the other moves by d: the correlation of a link is (1 + exp(−d/D)) / 2."""
+    """One end stays far away while the other moves by d: the correlation of the link is (1 + exp(−d/D)) / 2."""
     here, fixed = np.random.default_rng(3).uniform(0, 5000, (2, 300, 2))
     fixed += 1e5
     for d in (0.4, 1.5):
@@ -145,7 +136,7 @@ def test_zigbee_goodput_symbol_by_symbol():
     ],
 )
 def test_bluetooth_throughput_of_full_packets(phy, microseconds):
-    """244 useful bytes of a payload of 251, answered by an empty packet: 791 kb/s over 1M, 1,402 over 2M."""
+    """244 useful bytes of a payload of 251, acknowledged by an empty packet: 791 kb/s over 1M, 1,402 over 2M."""
     assert budget(Ble(phys=(phy,)), 1.0).goodput_bps[0] == pytest.approx(8 * 244 / microseconds * 1e6)
 
 
@@ -183,7 +174,7 @@ def test_absorption_at_other_frequencies(khz, db_per_km):
 
 
 def test_noise_adds_up_in_powers():
-    """10 kHz, 8 m/s of wind, few ships: turbulence, ships, wind and heat, added as powers."""
+    """10 kHz, 8 m/s of wind, few ships: turbulence, shipping, wind and thermal noise, added as powers."""
     turbulence, heat = 17 - 30, -15 + 20
     ships = 40 - 6 + 26 - 60 * np.log10(10.03)
     wind = 50 + 7.5 * np.sqrt(8) + 20 - 40 * np.log10(10.4)

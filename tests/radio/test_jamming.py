@@ -1,4 +1,4 @@
-"""Jamming zones: who suffers from them, and where that changes."""
+"""Jamming zones: which links they affect, and where that changes."""
 
 from itertools import pairwise
 
@@ -27,7 +27,7 @@ def test_a_link_with_an_end_in_the_zone_suffers_and_one_that_passes_over_does_no
     assert loss(OUTSIDE, BEYOND, ZONE) == 0
 
 
-def test_an_obstacle_comes_on_top():
+def test_the_loss_of_an_obstacle_is_added():
     wall = Obstacle(shapely.box(20, 0, 25, 100), radio_loss_db=12.0)
     assert loss(OUTSIDE, INSIDE, ZONE, obstacles=[wall]) == pytest.approx(32)
     assert loss(OUTSIDE, BEYOND, ZONE, obstacles=[wall]) == 12
@@ -40,7 +40,7 @@ def test_the_noise_of_zones_adds_up_at_one_end_and_the_worse_end_counts():
     assert loss(BEYOND, OUTSIDE, ZONE, weak) == pytest.approx(10)
 
 
-def test_ends_may_come_in_pairs():
+def test_both_ends_may_be_arrays():
     obstruction = Obstruction((), [ZONE])
     a, b = np.stack([OUTSIDE, OUTSIDE, INSIDE]), np.stack([BEYOND, INSIDE, BEYOND])
     np.testing.assert_allclose(obstruction.loss_db(a, b), [0, 20, 20])
@@ -51,22 +51,22 @@ corner = st.tuples(st.floats(0, 100), st.floats(0, 100))
 
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(corner, corner, corner, st.integers(3, 9), st.floats(5, 40))
-def test_the_loss_is_constant_between_the_changes(eye, start, end, corners, radius):
+def test_the_loss_is_constant_between_the_changes(fixed, start, end, corners, radius):
     angles = 2 * np.pi * np.arange(corners) / corners
     ring = 50 + radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     obstruction = Obstruction((), [JammingZone(shapely.Polygon(ring), 15.0)])
-    eye, start, end = np.array(eye), np.array(start), np.array(end)
+    fixed, start, end = np.array(fixed), np.array(start), np.array(end)
     if np.hypot(*(end - start)) < 1e-3:
         return
-    edges = np.concatenate([[0.0], obstruction.changes(eye, eye, start, end), [1.0]])
+    edges = np.concatenate([[0.0], obstruction.changes(fixed, fixed, start, end), [1.0]])
     for s0, s1 in pairwise(edges):
         if s1 - s0 > 1e-6:
             shares = s0 + (s1 - s0) * np.linspace(0.001, 0.999, 7)
-            losses = obstruction.loss_db(eye, start + shares[:, None] * (end - start))
+            losses = obstruction.loss_db(fixed, start + shares[:, None] * (end - start))
             assert np.ptp(losses) == 0
 
 
-def test_a_zone_without_noise_is_nowhere():
+def test_a_zone_without_noise_has_no_effect():
     jamming = Jamming([JammingZone(ZONE.polygon, 0.0)])
     assert jamming.loss_db(INSIDE, OUTSIDE[None]).tolist() == [0.0]
     assert not len(jamming.changes(OUTSIDE, BEYOND))

@@ -5,17 +5,13 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Disc, Squads, Static, Waypoint, WifiDirect
 
 from fedmule.mobility.models.movement import Movement, Waypoints
-from fedmule.mobility.models.squads import Squads
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.link import link_over_time, linked, rates_bps
 from fedmule.radio.obstruction import Obstruction
-from fedmule.radio.radios.disc import Disc
-from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.simulator.streams import Streams
 
 WALLS = [
@@ -29,7 +25,7 @@ OPEN, WALLED = Obstruction(), Obstruction(WALLS)
 
 
 class Line(Movement):
-    """One client that starts at a position and walks on at a constant velocity."""
+    """One client that walks from a position at a constant velocity."""
 
     still = False
 
@@ -124,8 +120,8 @@ def test_still_clients_have_one_endless_stretch():
         assert first.rate_bps == rate
 
 
-def test_a_client_on_the_spot():
-    """No division by zero where the client stands exactly at the position."""
+def test_a_client_at_the_same_position():
+    """There is no division by zero if the client is exactly at the position."""
     trajectories = Trajectories(Line((5, 5), (0, 0)))
     for stretch in islice(link_over_time(WifiDirect(), WALLED, trajectories, np.array([5.0, 5.0]), 0, 0.0), 3):
         assert stretch.rate_bps == WifiDirect().ladder(0.0).rates_bps[0]

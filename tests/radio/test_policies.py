@@ -1,4 +1,4 @@
-"""Walk policies that come to everyone: passes, ages and tours against plain computations."""
+"""Walk policies that visit everyone: passes, ages and tours against plain computations."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from making import Disc, Static, Waypoint
 from numpy.typing import NDArray
 
 from fedmule.mobility.models.movement import Draw, Movement
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.obstruction import Obstruction
-from fedmule.radio.radios.disc import Disc
 from fedmule.radio.walks.policy import Here, Policy
 from fedmule.radio.walks.rounds import NearestUnvisited, OldestFirst
 from fedmule.radio.walks.tour import Tour, _improved, _nearest_neighbours, short_tour, tour_length
@@ -35,7 +33,7 @@ def make_graph(model: type[Movement] = Static, count: int = COUNT) -> tuple[Cont
 
 
 def follow(policy: Policy, visits: int, positions: Positions, here: Here | None = None) -> list[int]:
-    """Whom a vehicle visits that is at once where it wants to be."""
+    """Clients visited by a vehicle that arrives instantly."""
     here, clients = here or Here(None, np.array([250.0, 200.0])), []
     for _ in range(visits):
         client = policy.next(here, NO_DRAWS)
@@ -46,7 +44,7 @@ def follow(policy: Policy, visits: int, positions: Positions, here: Here | None 
 
 @policies
 @pytest.mark.parametrize("model", [Static, Waypoint])
-def test_a_pass_comes_to_everyone_once(policy: type[Policy], model: type[Movement]) -> None:
+def test_a_pass_visits_everyone_once(policy: type[Policy], model: type[Movement]) -> None:
     graph, positions = make_graph(model)
     walk, here = policy(graph), Here(None, np.array([250.0, 200.0]))
     for visit in range(3 * COUNT):
@@ -72,7 +70,7 @@ def test_nearest_unvisited_goes_to_the_nearest() -> None:
     assert follow(NearestUnvisited(graph), COUNT, positions) == expected
 
 
-def test_oldest_first_repeats_its_first_pass_and_lets_newcomers_go_first() -> None:
+def test_oldest_first_repeats_its_first_pass_and_visits_newcomers_first() -> None:
     graph, positions = make_graph()
     everyone = graph.members.copy()
     graph.admit(everyone & (np.arange(COUNT) != 5))
@@ -85,7 +83,7 @@ def test_oldest_first_repeats_its_first_pass_and_lets_newcomers_go_first() -> No
 
 
 @policies
-def test_those_who_go_are_passed_over_and_one_alone_is_visited_again(policy: type[Policy]) -> None:
+def test_absent_clients_are_skipped_and_a_single_client_is_visited_again(policy: type[Policy]) -> None:
     graph, positions = make_graph()
     walk = policy(graph)
     begun = follow(walk, 4, positions)
@@ -102,8 +100,8 @@ def test_those_who_go_are_passed_over_and_one_alone_is_visited_again(policy: typ
 
 
 @policies
-def test_a_client_chased_in_vain_goes_to_the_back(policy: type[Policy]) -> None:
-    """The vehicle never gets anywhere, yet nobody is asked for again before all others were."""
+def test_a_client_that_is_not_reached_goes_to_the_back(policy: type[Policy]) -> None:
+    """The vehicle never arrives, yet no client is chosen again before all others have been."""
     graph, _ = make_graph()
     walk, here = policy(graph), Here(None, np.array([250.0, 200.0]))
     asked = [walk.next(here, NO_DRAWS) for _ in range(2 * COUNT)]
@@ -131,7 +129,7 @@ def test_short_tours_are_the_shortest(count: int) -> None:
             assert improved <= 1.1 * min(lengths)
 
 
-def test_longer_tours_are_nearly_so() -> None:
+def test_longer_tours_are_nearly_the_shortest() -> None:
     angle = np.random.default_rng(1).permutation(np.sort(np.random.default_rng(0).uniform(0, 2 * np.pi, 60)))
     circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     order = short_tour(circle)
@@ -144,7 +142,7 @@ def test_longer_tours_are_nearly_so() -> None:
     assert sorted(short_tour(same_position).tolist()) == list(range(20))
 
 
-def test_a_tour_goes_round_from_the_nearest_and_stays_the_same_while_clients_stand_still() -> None:
+def test_a_tour_begins_at_the_nearest_client_and_is_kept_while_clients_are_still() -> None:
     graph, positions = make_graph()
     walk = Tour(graph)
     clients = follow(walk, 3 * COUNT, positions)

@@ -2,20 +2,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from making import LogDistance, Nakagami, ThreeLogDistance, TwoRay, Waypoint, WifiDirect, Zigbee
 from ns3_figures import ns3_figures
 
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories, position_at
 from fedmule.radio.link import link_over_time, linked, rates_bps
 from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.propagation import (
     Friis,
-    LogDistance,
-    Nakagami,
     Shadowing,
-    ThreeLogDistance,
-    TwoRay,
     UnderWater,
     friis,
     log_distance,
@@ -25,8 +21,6 @@ from fedmule.radio.propagation import (
     three_log_distance,
     two_ray,
 )
-from fedmule.radio.radios.wifi_direct import WifiDirect
-from fedmule.radio.radios.zigbee import Zigbee
 from fedmule.simulator.streams import Streams
 
 TX_DBM = 16.0
@@ -84,7 +78,7 @@ def test_free_space_in_watts():
     assert friis(np.array([0.0, 1e-6]), 2.4e9).tolist() == [0, 0]
 
 
-def test_two_rays_part_at_the_crossover():
+def test_two_ray_departs_from_free_space_at_the_crossover():
     crossover = 4 * np.pi * 2.0 * 10.0 * 868e6 / 299_792_458
     around = np.array([crossover * (1 - 1e-9), crossover * (1 + 1e-9)])
     assert np.diff(two_ray(around, 868e6, (2.0, 10.0)))[0] == pytest.approx(0, abs=1e-6)
@@ -93,7 +87,7 @@ def test_two_rays_part_at_the_crossover():
     assert np.diff(far)[0] == pytest.approx(40 * np.log10(2))
 
 
-def test_three_exponents_one_after_the_other():
+def test_three_exponents_in_sequence():
     loss = three_log_distance(np.array([0.5, 1.0, 10.0, 100.0, 1000.0]), (1.0, 10.0, 100.0), (2.0, 3.0, 4.0), 40.0)
     assert loss == pytest.approx([40, 40, 60, 90, 130])
 
@@ -102,7 +96,7 @@ def test_three_exponents_one_after_the_other():
     ("khz", "db_per_kiloyard"),
     [(f, 0.1 * f**2 / (1 + f**2) + 40 * f**2 / (4100 + f**2) + 2.75e-4 * f**2 + 0.003) for f in (1, 10, 25, 100)],
 )
-def test_absorption_as_thorp_gave_it_in_yards(khz, db_per_kiloyard):
+def test_absorption_by_thorp_in_yards(khz, db_per_kiloyard):
     assert thorp_db_per_km(khz) == pytest.approx(db_per_kiloyard * 1.0936, rel=0.03)
 
 
@@ -114,7 +108,7 @@ MODELS = [Friis(868.0), LogDistance(2.7), TwoRay(2400.0), ThreeLogDistance(), Na
 
 
 @given(st.sampled_from(MODELS), st.floats(0, 90))
-def test_distances_belong_to_losses(model, more_db):
+def test_distances_match_losses(model, more_db):
     distance = model.distance_m(np.array([more_db]))
     assert distance[0] >= model.nearest_m * (1 - 1e-9)
     near = model.path_loss_db(np.array([model.nearest_m]))
@@ -147,7 +141,7 @@ def shadowing(seed=0, db=6.0, distance_m=25.0):
     return Shadowing(db, distance_m, Streams(seed).draw("shadowing"))
 
 
-def test_shadowing_has_its_spread_and_is_alike_nearby():
+def test_shadowing_has_the_given_deviation_and_correlation():
     """Over many fields: standard deviation `db`, and correlation exp(−d/distance_m) as one end moves by d."""
     rng = np.random.default_rng(0)
     a, b = rng.uniform(0, 4000, (2, 400, 2))
@@ -197,7 +191,7 @@ def test_links_change_exactly_where_the_shadowing_does():
                 break
 
 
-def test_the_luckiest_links_are_found():
+def test_the_most_favourable_links_are_found():
     radio = Zigbee(60.0, shadowing=shadowing(3, 8.0, 15.0))
     positions = np.random.default_rng(4).uniform(0, 1000, (3000, 2))
     position = np.array([500.0, 500.0])

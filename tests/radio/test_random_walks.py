@@ -2,16 +2,13 @@ import networkx as nx
 import numpy as np
 import pytest
 import shapely
+from making import Disc, Static, Waypoint, WifiDirect
 
-from fedmule.mobility.models.static import Static
-from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.obstruction import Obstruction
-from fedmule.radio.radios.disc import Disc
-from fedmule.radio.radios.wifi_direct import WifiDirect
 from fedmule.radio.walks.random import Walk
 from fedmule.simulator.streams import Streams
 
@@ -32,7 +29,7 @@ def make_graph(radio, model=Static, seed=1, error_m=2.0, absent=(3, 17), count=C
 
 
 def expected_graph(radio, positions, members):
-    """Everybody against everybody, by the formulas."""
+    """The graph of all pairs, by the formulas."""
     graph = nx.Graph()
     graph.add_nodes_from(int(i) for i in np.flatnonzero(members))
     known = positions.known(np.arange(len(members)))
@@ -78,7 +75,7 @@ def test_edges_against_brute_force(radio, model):
         assert expected.number_of_edges() > 20
 
 
-def test_a_wall_takes_edges_away():
+def test_a_wall_removes_edges():
     behind, _ = make_graph(Disc(22.0), error_m=0.0)
     edges = {tuple(edge) for edge in behind.edges().tolist()}
     positions = make_graph(Disc(22.0), error_m=0.0)[1]
@@ -166,7 +163,7 @@ def test_draws_follow_the_row(rule, jump):
     assert chi_square < used.sum() + 6 * np.sqrt(2 * used.sum())
 
 
-def test_begins_anywhere():
+def test_the_first_client_is_drawn_from_all():
     graph, _ = make_graph(Disc(30.0))
     row = Walk(graph, "degree", 0.0).anywhere()
     generator = np.random.default_rng(3)

@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from making import Acoustic, Ble, Lora, WifiDirect, Zigbee
 from ns3_figures import ns3_figures
 
 from fedmule.radio.link import rates_bps, reach_m
-from fedmule.radio.radios.acoustic import Acoustic, noise_db_per_hz
-from fedmule.radio.radios.ble import Ble, packet_s
-from fedmule.radio.radios.lora import Lora, time_on_air_s
-from fedmule.radio.radios.wifi_direct import WifiDirect
-from fedmule.radio.radios.zigbee import Zigbee, packet_error_rate
+from fedmule.radio.radios.acoustic import noise_db_per_hz
+from fedmule.radio.radios.ble import packet_s
+from fedmule.radio.radios.lora import time_on_air_s
+from fedmule.radio.radios.zigbee import packet_error_rate
 
 KINDS = [WifiDirect, Zigbee, Ble, Lora, Acoustic]
 
@@ -18,7 +18,7 @@ def seconds(radio, distance_m, size_bytes):
     return 8 * size_bytes / rates_bps(radio, np.array([float(distance_m)]), np.zeros(1))[0]
 
 
-# --- what holds of all -----------------------------------------------------------------------------------------
+# --- all radios ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,7 +123,7 @@ def test_wifi_errors_as_in_ns3():
                 assert fine[np.argmax(modelled <= per)] == pytest.approx(at, abs=0.3), mode.name
 
 
-def test_ac_is_faster_where_it_is_near():
+def test_ac_is_faster_at_short_range():
     n, ac = WifiDirect(standard="n"), WifiDirect(standard="ac")
     near = np.array([3.0])
     assert ac.budget(near).rate_bps[0] == 390e6
@@ -144,7 +144,7 @@ def test_longest_packets_of_the_bluetooth_standard():
 
 
 def test_bluetooth_rates():
-    """Close by: 1.4 Mb/s over 2M and 0.8 over 1M, a little below 400 and 115 kb/s coded."""
+    """At close range: 1.4 Mb/s over 2M and 0.8 over 1M, slightly less than 400 and 115 kb/s coded."""
     near = np.array([1.0])
     goodput = {phy: Ble(phys=(phy,)).budget(near).goodput_bps[0] for phy in ("2M", "1M", "coded_s2", "coded_s8")}
     assert goodput["2M"] == pytest.approx(1.40e6, rel=0.02)
@@ -153,7 +153,7 @@ def test_bluetooth_rates():
     assert goodput["coded_s8"] == pytest.approx(110e3, rel=0.05)
 
 
-def test_bluetooth_reaches_farther_as_it_goes_slower():
+def test_slower_bluetooth_reaches_farther():
     reach = [Ble(phys=(phy,)).range_m for phy in ("2M", "1M", "coded_s2", "coded_s8")]
     assert (np.diff(reach) > 0).all()
     assert Ble().range_m == reach[-1]
@@ -197,7 +197,7 @@ def test_lora_sensitivities_of_the_data_sheet():
         assert radio.received_dbm(np.array(radio.range_m)) == pytest.approx(dbm, abs=2)
 
 
-def test_a_duty_cycle_is_waited_for():
+def test_a_duty_cycle_causes_waiting():
     near = np.array([10.0])
     per_cent, ten = (Lora(duty_cycle=d).budget(near).goodput_bps[0] for d in (0.01, 0.1))
     assert per_cent == pytest.approx(0.01 * 8 * 242 / 0.399616)
@@ -209,7 +209,7 @@ def test_a_duty_cycle_is_waited_for():
 # --- under water -------------------------------------------------------------------------------------------------
 
 
-def test_sound_takes_its_time():
+def test_sound_is_slow():
     radio = Acoustic(latency_s=0.2)
     assert radio.delay_s(np.array([0.0, 750.0, 3000.0])) == pytest.approx([0.2, 0.7, 2.2])
     near, far = radio.budget(np.array([1.0, 1501.0])).goodput_bps
@@ -218,7 +218,7 @@ def test_sound_takes_its_time():
 
 
 def test_noise_of_the_sea():
-    """Near 10 kHz, where wind makes it: falling by some 18 dB a decade, more in a storm."""
+    """Noise near 10 kHz, where wind dominates: it falls by some 18 dB per decade, and is higher in a storm."""
     calm, storm = noise_db_per_hz(10.0, wind_mps=0.0), noise_db_per_hz(10.0, wind_mps=20.0)
     assert 25 < calm < 35
     assert storm - calm > 20

@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Disc, LogDistance, WifiDirect
 from ns3_figures import ns3_figures
 
 from fedmule.radio.link import rates_bps, reach_m
-from fedmule.radio.radios.disc import Disc
-from fedmule.radio.radios.wifi_direct import WifiDirect
 
 
 def rate_at(radio, distance_m, loss_db=0.0):
@@ -46,7 +45,7 @@ def test_range_as_in_ns3():
     cutoff_dbm=st.floats(-110, -50),
 )
 def test_range_sets_the_power(range_m, exponent, reference_loss_db, cutoff_dbm):
-    radio = WifiDirect(range_m, exponent=exponent, reference_loss_db=reference_loss_db, cutoff_dbm=cutoff_dbm)
+    radio = WifiDirect(range_m, propagation=LogDistance(exponent, reference_loss_db), cutoff_dbm=cutoff_dbm)
     assert radio.range_m == pytest.approx(range_m, rel=1e-9)
     assert rate_at(radio, range_m * (1 - 1e-6)) > 0
     assert rate_at(radio, range_m * (1 + 1e-6)) == 0
@@ -55,7 +54,7 @@ def test_range_sets_the_power(range_m, exponent, reference_loss_db, cutoff_dbm):
 @settings(deadline=None, max_examples=60, derandomize=True)
 @given(st.floats(0, 40), st.floats(10, 400), st.floats(1.8, 4))
 def test_an_obstacle_shortens_the_range(loss_db, range_m, exponent):
-    radio = WifiDirect(range_m, exponent=exponent)
+    radio = WifiDirect(range_m, propagation=LogDistance(exponent))
     expected = range_m * 10 ** (-loss_db / (10 * exponent))
     reach = reach_m(radio.ladder(loss_db))
     if expected >= 1.0 + 1e-9:

@@ -1,4 +1,4 @@
-"""Many runs side by side: skipped, resumed, killed, failed, interrupted."""
+"""Many runs side by side: skipped, killed, failed, interrupted."""
 
 from __future__ import annotations
 
@@ -13,17 +13,36 @@ from pathlib import Path
 
 import pytest
 
+from fedmule.analysis import load_study
 from fedmule.simulator.runs.folder import is_done
+from fedmule.simulator.runs.identity import identity_of
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.studies import workers as engines
-from fedmule.simulator.studies.batch import run_batch, run_folder
-from fedmule.simulator.studies.workers import Point, Processes
+from fedmule.simulator.studies import index, workers
+from fedmule.simulator.studies.batch import run_batch
+from fedmule.simulator.studies.plan import Point
+from fedmule.simulator.studies.workers import Processes
 
 Small = Callable[..., Scenario]
 
 
-def finish(folder: Path) -> None:
+def run_folder(out: Path, scenario: Scenario) -> Path:
+    """As runs/ of a study has it, but in `out` itself."""
+    return out / index.run_folder(out, scenario).name
+
+
+def batch(scenarios: list[Scenario], out: Path, jobs: int) -> list[tuple[Scenario, str]]:
+    """Run scenarios in `out`; returns those that failed, with their errors."""
+    points = {run_folder(out, s): Point(s, "small", {}, s.seed) for s in scenarios}
+    failures: dict[Path, str] = {}
+    identities = {folder: identity_of(point.scenario) for folder, point in points.items()}
+    run_batch(points, identities, failures, Processes(jobs), quiet=True)
+    return [(points[folder].scenario, error) for folder, error in failures.items()]
+
+
+def finish(folder: Path, scenario: Scenario) -> None:
+    """Leave a run behind as if it had been made."""
     folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps({"identity": identity_of(scenario).as_dict()}))
     (folder / "summary.json").write_text('{"finished": true}')
 
 
@@ -36,7 +55,7 @@ def dies_once_or_always(point: Point, folder: Path) -> str | None:
     if point.scenario.seed == 2 or (point.scenario.seed == 1 and times.read_text() == "x"):
         os.kill(os.getpid(), signal.SIGKILL)
     begun.rmdir()
-    finish(folder)
+    finish(folder, point.scenario)
     return None
 
 
@@ -45,19 +64,19 @@ def test_done_points_are_skipped_unfinished_ones_run_anew_and_failures_do_not_st
 ) -> None:
     done, unfinished, left_over = (small(seed=seed, stop={"visits": 3}) for seed in range(3))
     bad = small(learning={"dataset": {"kind": "file", "path": "none.csv"}})
-    finish(run_folder(tmp_path, done))
+    finish(run_folder(tmp_path, done), done)
     run_folder(tmp_path, unfinished).mkdir()
     (run_folder(tmp_path, unfinished) / "summary.json").write_text('{"finished": false}')
     (tmp_path / f"{run_folder(tmp_path, left_over).name}.partial-1").mkdir()
     (tmp_path / f"{run_folder(tmp_path, left_over).name}.partial-1/contacts.arrows").write_text("cut off")
 
-    failures = run_batch([done, unfinished, bad, left_over, left_over], tmp_path, Processes(1), quiet=True)
+    [(failed, error)] = batch([done, unfinished, bad, left_over, left_over], tmp_path, 1)
 
-    (failure,) = failures
-    assert failure.scenario == bad
-    assert failure.error.startswith("learning.dataset")
-    assert failure.error.endswith("none.csv: no such file")
-    assert [file.name for file in run_folder(tmp_path, done).iterdir()] == ["summary.json"]  # as it was
+    assert failed == bad
+    assert error.startswith("learning.dataset")
+    assert error.endswith("none.csv: no such file")
+    as_it_was = ["manifest.json", "summary.json"]
+    assert sorted(file.name for file in run_folder(tmp_path, done).iterdir()) == as_it_was
     assert sorted(tmp_path.iterdir()) == sorted(run_folder(tmp_path, s) for s in (done, unfinished, left_over))
     for scenario in (unfinished, left_over):
         summary = json.loads((run_folder(tmp_path, scenario) / "summary.json").read_text())
@@ -67,11 +86,11 @@ def test_done_points_are_skipped_unfinished_ones_run_anew_and_failures_do_not_st
 def test_a_killed_process_costs_a_retry_and_one_that_always_dies_takes_nothing_with_it(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "run_point", dies_once_or_always)
+    monkeypatch.setattr(workers, "run_point", dies_once_or_always)
     points = [small(seed=seed) for seed in range(6)]
-    failures = run_batch(points, tmp_path, Processes(2), quiet=True)
-    assert [failure.scenario.seed for failure in failures] == [2]
-    assert "its process died 3 times" in failures[0].error
+    [(failed, error)] = batch(points, tmp_path, 2)
+    assert failed.seed == 2
+    assert "its process died 3 times" in error
     assert all(is_done(run_folder(tmp_path, point)) for point in points if point.seed != 2)
     tries = [len((tmp_path / f"{run_folder(tmp_path, point).name}.times").read_text()) for point in points]
     assert tries[2] == 3
@@ -83,15 +102,15 @@ def notes_its_gpu(point: Point, folder: Path) -> str | None:
     """A stand-in for a run: notes which GPU its process may use, and waits until another process is at work too."""
     (folder.parent / f"{os.getpid()}.at-work").touch()
     until(lambda: len(list(folder.parent.glob("*.at-work"))) > 1)
-    finish(folder)
+    finish(folder, point.scenario)
     (folder / "gpu").write_text(f"{os.environ['CUDA_VISIBLE_DEVICES']} {os.getpid()}")
     return None
 
 
 def test_every_process_has_a_gpu_of_its_own(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "run_point", notes_its_gpu)
-    monkeypatch.setattr(engines, "gpus_for", lambda scenarios: ["4", "7"])
-    assert run_batch([small(seed=seed) for seed in range(8)], tmp_path, Processes(5), quiet=True) == []
+    monkeypatch.setattr(workers, "run_point", notes_its_gpu)
+    monkeypatch.setattr(workers, "gpus_for", lambda scenarios: ["4", "7"])
+    assert batch([small(seed=seed) for seed in range(8)], tmp_path, 5) == []
     seen = {tuple(file.read_text().split()) for file in tmp_path.glob("*/gpu")}
     assert {gpu for gpu, _ in seen} == {"4", "7"}
     assert len({process for _, process in seen}) == len(seen) == 2  # as many processes as GPUs, each with its own
@@ -110,7 +129,7 @@ def takes_long(point: Point, folder: Path) -> str | None:
     if point.scenario.seed:
         folder.with_name(f"{folder.name}.partial-1").mkdir(parents=True)
         time.sleep(1200)
-    finish(folder)
+    finish(folder, point.scenario)
     return None
 
 
@@ -132,23 +151,24 @@ def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-m", "fedmule", "paper", "two.toml", "--jobs", "1"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    runs = tmp_path / "paper/runs"
+    runs = tmp_path / "paper/two/runs"
     until(lambda: list(runs.glob("*/summary.json")) and list(runs.glob("*.partial-*/contacts.arrows")))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert [folder.name for folder in runs.iterdir()] == [folder.parent.name for folder in runs.glob("*/summary.json")]
+    assert list(load_study(tmp_path / "paper/two").index["status"]) == ["done", "missing"]
 
 
 def test_workers_do_not_outlive_a_killed_batch(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a process of its own, which is killed; the pipe it shares with its workers closes when all are gone."""
     script = """if __name__ == "__main__":
         import sys; from pathlib import Path
-        import test_batch; from fedmule.simulator.studies import batch, workers as engines
+        import test_batch; from fedmule.simulator.studies import workers
         from fedmule.simulator.scenario import Scenario
-        engines.run_point = test_batch.takes_long
-        batch.run_batch([Scenario(seed=0), Scenario(seed=1)], Path(sys.argv[1]), engines.Processes(2), quiet=True)
+        workers.run_point = test_batch.takes_long
+        test_batch.batch([Scenario(seed=0), Scenario(seed=1)], Path(sys.argv[1]), 2)
     """
     (tmp_path / "script.py").write_text(script)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))

@@ -15,8 +15,9 @@ import pytest
 
 from fedmule.analysis import load_study
 from fedmule.simulator.cli import main
+from fedmule.simulator.runs.identity import this_program
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.studies.workers import Home, digest_of_program, gpus_for, problems_of_workers
+from fedmule.simulator.studies.workers import Home, gpus_for, problems_of_workers
 
 pytest.importorskip("distributed", reason="Dask is not installed (pip install fedmule[study])")
 
@@ -124,7 +125,8 @@ def test_workers_with_another_program_or_several_threads_are_refused(
     err = capsys.readouterr().err
     assert status == 2
     assert "has another version of Fedmule" in err
-    assert "computes 2 tasks at a time; start it with --nthreads 1" in err
+    assert "the program has changed (learning)" in err
+    assert "computes 2 tasks at a time; start more workers with --nthreads 1" in err
     assert not (tmp_path / "far/runs").exists()
 
 
@@ -138,9 +140,9 @@ def test_an_address_where_nobody_answers_is_said(
 
 
 def test_what_workers_must_have(tmp_path: Path) -> None:
-    assert Home(digest_of_program(), tmp_path).problem() is None
-    assert "cannot see the folder" in str(Home(digest_of_program(), tmp_path / "none").problem())
-    assert "another version" in str(Home("0", tmp_path).problem())
+    assert Home(this_program(), tmp_path).problem() is None
+    assert "cannot see the folder" in str(Home(this_program(), tmp_path / "none").problem())
+    assert "another version" in str(Home({**this_program(), "radio": "0"}, tmp_path).problem())
     answers = {
         "a": {"problem": None, "gpus": [("host", "0")]},
         "b": {"problem": "cannot see the folder x", "gpus": [("host", "0")]},
@@ -151,10 +153,10 @@ def test_what_workers_must_have(tmp_path: Path) -> None:
     threads = {"a": 4, "b": 1}
     on_gpus = problems_of_workers(answers, threads, on_gpus=True)
     assert on_gpus == [
-        "worker a computes 4 tasks at a time; start it with --nthreads 1, and more workers instead",
+        "worker a computes 4 tasks at a time; start more workers with --nthreads 1 instead",
         "worker b cannot see the folder x",
         "worker c has no Fedmule, or another version: No module named 'fedmule'",
-        "2 workers share GPU 0 of host; give each its own by CUDA_VISIBLE_DEVICES",
+        "2 workers share GPU 0 of host; give each its own with CUDA_VISIBLE_DEVICES",
     ]
     assert problems_of_workers(answers, threads, on_gpus=False) == on_gpus[:3]
 

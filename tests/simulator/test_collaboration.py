@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fedmule.learning.data.image_sets import take_from
+from fedmule.learning.data.image_sets import import_from
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.scenario.load import load_scenario
 
@@ -27,7 +27,7 @@ def result(tmp_path_factory: pytest.TempPathFactory, mnist_folder: Path) -> Any:
     """result(scenario, *overrides, of=column): a column of the summary, mean over seeds, in % where it is a share."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDMULE_DATA", str(tmp_path_factory.mktemp("data")))
-        take_from("mnist", mnist_folder)
+        import_from("mnist", mnist_folder)
 
         @cache
         def summaries(name: str, *overrides: str) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ def test_algorithms_share_the_world_and_take_equal_steps(capsys: pytest.CaptureF
 
 def test_a_scenario_that_ends_by_its_clock_is_compared_until_then(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "timed.toml", "--algorithms", "ditto", "--seeds", "1", "--jobs", "1"]) == 0
-    assert "With one seed nothing can be said" in capsys.readouterr().out
+    assert "One seed cannot show" in capsys.readouterr().out
     index = load_study("studies/timed-algorithms").index
     assert set(index["stopped_by"]) == {"sim_time_s"}
     assert index["visits"].nunique() == 1

@@ -305,7 +305,7 @@ def test_stops(small: Small, tmp_path: Path) -> None:
     good = run(small(stop={"accuracy": 0.6, "visits": 200}), tmp_path / "good")
     assert good.summary["stopped_by"] == "accuracy"
     assert good.contacts["personal_test_acc_mean"].iloc[-1] >= 0.6 > good.contacts["personal_test_acc_mean"].iloc[-2]
-    assert pd.notna(good.contacts["token_test_acc"].iloc[-1])  # the last visit is always looked at
+    assert pd.notna(good.contacts["token_test_acc"].iloc[-1])  # the last visit is always evaluated
 
 
 def test_a_run_that_diverges_stops_and_says_so(small: Small, tmp_path: Path) -> None:

@@ -1,35 +1,33 @@
-"""Comparisons: what ships is valid and fair, tuning is blind to test data, and the command tells what is wrong."""
+"""Experiments: what ships is valid and fair, tuning is blind to test data, and errors say what is wrong."""
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from fedmule.analysis import load_study
 from fedmule.simulator.cli import main
 from fedmule.simulator.errors import UserError
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.learning import Learning
 from fedmule.simulator.scenario.load import load_scenario, packaged_scenarios
 from fedmule.simulator.scenario.messages import tables_in
-from fedmule.simulator.studies import experiment as experiments
-from fedmule.simulator.studies.batch import Failure, run_folder
+from fedmule.simulator.studies import tuning
 from fedmule.simulator.studies.experiment import (
-    gradients_per_client,
-    gradients_per_visit,
-    grid,
+    Gradients,
     load_experiment,
     packaged_experiments,
-    plan,
-    read_tuned,
-    scenario_of_entry,
-    tune,
+    pairs,
+    plan_experiment,
+    scenario_of_pair,
 )
-from fedmule.simulator.studies.workers import Engine
+from fedmule.simulator.studies.plan import Plan
+from fedmule.simulator.studies.tuning import grid, plan_tuning, read_tuned, trials_of, write_tuned
 
 TINY = """
 title = "A small comparison"
@@ -70,27 +68,34 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "tiny.toml"
 
 
+def scenarios_of(plan: Plan) -> dict[tuple[str, str], list[Scenario]]:
+    """The scenarios of a plan by cell and column, a seed each."""
+    found: dict[tuple[str, str], list[Scenario]] = {}
+    for point in plan.points:
+        found.setdefault((point.parameters["cell"], point.parameters["column"]), []).append(point.scenario)
+    return found
+
+
 # --- what ships ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(packaged_experiments()))
 def test_every_column_of_every_row_takes_the_same_number_of_gradient_steps(name: str) -> None:
     experiment = load_experiment(name)
-    wanted = {row.cell: gradients_per_client(load_scenario(row.scenario, row.set)) for row in experiment.rows}
-    for entry in plan(experiment):
-        for scenario in entry.scenarios:
-            assert gradients_per_client(scenario) == pytest.approx(wanted[entry.row.cell], rel=0.02)
+    wanted = {row.cell: Gradients(load_scenario(row.scenario, row.set), {}).per_client() for row in experiment.rows}
+    for point in plan_experiment(experiment).points:
+        assert Gradients(point.scenario, {}).per_client() == pytest.approx(wanted[point.parameters["cell"]], rel=0.02)
 
 
 @pytest.mark.parametrize("name", sorted(packaged_experiments()))
 def test_grids_are_small_valid_and_of_known_keys(name: str) -> None:
     experiment = load_experiment(name)
-    for entry in plan(experiment, seeds=1):
-        points = grid(entry.row, entry.column)
-        assert len(points) <= 9
-        for choice in (points[0], points[-1]):
-            scenario_of_entry(experiment, entry.row, entry.column, choice)  # raises where it is not valid
-        assert set(entry.row.tune) <= {key for column in experiment.columns for key in column.tune}
+    for row, column in pairs(experiment):
+        choices = grid(row, column)
+        assert len(choices) <= 9
+        for choice in (choices[0], choices[-1]):
+            scenario_of_pair(experiment, row, column, choice)  # raises where it is not valid
+        assert set(row.tune) <= {key for column in experiment.columns for key in column.tune}
 
 
 def test_experiments_are_not_scenarios() -> None:
@@ -103,8 +108,8 @@ def test_choices_that_ship_belong_to_experiments_that_ship() -> None:
     for name, cells in read_tuned(Path("no own choices")).items():
         experiment = load_experiment(name)
         for cell, columns in cells.items():
-            for entry in plan(experiment, [cell], list(columns), 1):
-                assert columns[entry.column.name] in grid(entry.row, entry.column)
+            for row, column in pairs(experiment, [cell], list(columns)):
+                assert columns[column.name] in grid(row, column)
 
 
 def test_table_1_is_the_papers() -> None:
@@ -113,9 +118,10 @@ def test_table_1_is_the_papers() -> None:
     assert rows["cifar10/cnn"].published["apfl"] == 66.23
     assert rows["synthetic/mlp"].published_s["pfedme"] == 4240
     assert all(len(row.published) == len(row.published_s) == 6 for row in rows.values())
-    derived = {entry.row.cell: entry.scenarios[0] for entry in plan(load_experiment("table1"), None, ["derived"], 1)}
-    assert (derived["cifar10/mlp"].learning.algorithm.beta, derived["cifar10/mlp"].learning.algorithm.kappa) == (100, 1)
-    assert derived["mnist/mlr"].stop.visits == 2000
+    derived = scenarios_of(plan_experiment(load_experiment("table1"), None, ["derived"], 1))
+    (mlp,), (mlr,) = derived["cifar10/mlp", "derived"], derived["mnist/mlr", "derived"]
+    assert (mlp.learning.algorithm.beta, mlp.learning.algorithm.kappa) == (100, 1)
+    assert mlr.stop.visits == 2000
 
 
 ALGORITHMS = [{"algorithm": kind} for kind in tables_in(Learning.model_fields["algorithm"].annotation) if kind != "own"]
@@ -135,20 +141,20 @@ def test_gradients_are_counted_as_the_algorithms_take_them(
     from fedmule.simulator.engine import Simulation
 
     scenario = small(learning={"local_steps": 7, **keys})
-    assert gradients_per_visit(scenario.learning) == Simulation(scenario).learner.algorithm.steps
+    assert Gradients(scenario, {}).per_visit() == Simulation(scenario).learner.algorithm.steps
 
 
 # --- from a file to its runs ----------------------------------------------------------------------------------------
 
 
 def test_a_column_changes_the_rows_scenario_and_gets_its_steps_and_visits(tiny: str) -> None:
-    entries = {(e.row.cell, e.column.name): e for e in plan(load_experiment(tiny))}
-    assert len(entries) == 6
-    assert [s.seed for s in entries["near", "fedavg"].scenarios] == [0, 1]
-    (far,) = entries["far", "fedavg"].scenarios
+    scenarios = scenarios_of(plan_experiment(load_experiment(tiny)))
+    assert len(scenarios) == 6
+    assert [scenario.seed for scenario in scenarios["near", "fedavg"]] == [0, 1]
+    (far,) = scenarios["far", "fedavg"]
     assert (far.learning.algorithm.kind, far.learning.step_size, far.seed) == ("fedavg", 0.2, 0)
     assert (far.log.track, far.log.graph_every) == (False, 0)
-    star = entries["near", "ditto_star"].scenarios[0]
+    star = scenarios["near", "ditto_star"][0]
     assert star.learning.local_steps == 5  # of two gradients each
     assert (star.stop.visits, star.learning.evaluate_every) == (8, 3)  # 30 visits of one client: 7.5 rounds of four
 
@@ -158,7 +164,7 @@ def test_who_takes_part_must_be_known_where_columns_differ_in_it(tiny: str) -> N
         TINY.replace('set = { "learning.algorithm" = "fedavg" }', 'set = { "learning.active" = "all" }')
     )
     with pytest.raises(UserError, match="tiny, near: gradient steps cannot be made equal"):
-        plan(load_experiment(tiny))
+        plan_experiment(load_experiment(tiny))
 
 
 @pytest.mark.parametrize(
@@ -166,8 +172,8 @@ def test_who_takes_part_must_be_known_where_columns_differ_in_it(tiny: str) -> N
     [
         (("seeds = 2", "seeds = 0"), "seeds = 0: must be at least 1"),
         (("cell = ", "cel = "), "unknown key; did you mean cell?"),
-        (('cell = "far"', 'cell = "near"'), "near is there twice"),
-        (("{ fedavg = 91.2 }", "{ fedavgg = 91.2 }"), "near speaks of a column fedavgg"),
+        (('cell = "far"', 'cell = "near"'), "near is given twice"),
+        (("{ fedavg = 91.2 }", "{ fedavgg = 91.2 }"), "near names a column fedavgg"),
         (('"smoke"', '"smke"'), "tiny, near: smke: no such file"),
         (('"learning.algorithm"', '"learning.algorithms"'), "did you mean algorithm?"),
         (("title", "title ="), "not valid TOML"),
@@ -188,7 +194,7 @@ def test_mistakes_in_a_file_are_explained(
         (["tiny.toml", "--cells", "near,fra"], "tiny: no cell is named fra; there are near, far"),
         (["tiny.toml", "--columns", "x"], "tiny: no column is named x; there are rwsadmm, fedavg, ditto_star"),
         (["tune", "tiny.toml", "--cells", "x"], "no cell is named x"),
-        (["tunes", "tiny.toml"], "must be fedmule paper NAME or paper tune NAME"),
+        (["tunes", "tiny.toml"], "must be fedmule paper NAME or fedmule paper tune NAME"),
     ],
 )
 def test_unknown_names_are_errors_that_tell_the_known_ones(
@@ -202,75 +208,76 @@ def test_unknown_names_are_errors_that_tell_the_known_ones(
 # --- tuning -------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def scores(monkeypatch: pytest.MonkeyPatch) -> list[Scenario]:
-    """Instead of running, write summaries: validation accuracy is best at batches of 10 and small steps, test
-    accuracy where validation is worst."""
-    asked: list[Scenario] = []
-
-    def run_batch(scenarios: Iterable[Scenario], root: Path, engine: Engine | None = None) -> list[Failure]:
-        for scenario in scenarios:
-            asked.append(scenario)
-            learning = scenario.learning
-            good = 0.9 - abs(learning.batch_size - 10) / 100 - learning.step_size
-            folder = run_folder(root, scenario)
-            folder.mkdir(parents=True)
-            accuracies = {"personal_validation_acc_mean": good, "personal_test_acc_mean": 1 - good}
-            (folder / "summary.json").write_text(json.dumps({"finished": True, "stopped_by": "visits", **accuracies}))
-        return []
-
-    monkeypatch.setattr(experiments, "run_batch", run_batch)
-    return asked
+def index_for(plan: Plan, accuracy: Callable[[Scenario], float], stopped_by: str = "visits") -> pd.DataFrame:
+    """The index of a plan as if it had been run: test accuracy is best where validation accuracy is worst."""
+    good = [accuracy(point.scenario) for point in plan.points]
+    results = {"personal_validation_acc_mean": good, "personal_test_acc_mean": [1 - acc for acc in good]}
+    return pd.DataFrame({"status": "done", "stopped_by": stopped_by, **results})
 
 
-def test_tuning_chooses_by_validation_data_with_a_seed_of_its_own(tiny: str, scores: list[Scenario]) -> None:
-    experiment, out = load_experiment(tiny), Path("out")
-    out.mkdir()
-    (out / "tuned.toml").write_text(
+def small_steps(scenario: Scenario) -> float:
+    """Best at batches of 10 and small steps."""
+    return 0.9 - abs(scenario.learning.batch_size - 10) / 100 - scenario.learning.step_size
+
+
+def test_tuning_chooses_by_validation_data_with_a_seed_of_its_own(tiny: str) -> None:
+    experiment, own = load_experiment(tiny), Path("tuned.toml")
+    own.write_text(
         '[other.cell.column]\n"learning.algorithm.beta" = 3\n[tiny.far.rwsadmm]\n"learning.algorithm.beta" = 2\n'
     )
-    tried, failures = tune(experiment, plan(experiment), 1000, out)
-    assert not failures
-    assert len(scores) == len(tried) == 12
-    assert {(s.seed, s.learning.validation_share, s.learning.algorithm.kind) for s in scores} == {(1000, 0.2, "fedavg")}
-    written = tomllib.loads((out / "tuned.toml").read_text())
+    plan = plan_tuning(experiment, 1000)
+    trials = trials_of(plan, index_for(plan, small_steps))
+    write_tuned(own, experiment.name, trials)
+    assert len(plan.points) == len(trials) == 12
+    scenarios = [point.scenario for point in plan.points]
+    kinds = {(s.seed, s.learning.validation_share, s.learning.algorithm.kind) for s in scenarios}
+    assert kinds == {(1000, 0.2, "fedavg")}
+    written = tomllib.loads(own.read_text())
     assert written["tiny"]["near"]["fedavg"] == {"learning.step_size": 0.1, "learning.batch_size": 10}
     assert written["tiny"]["far"]["fedavg"] == {"learning.step_size": 0.01, "learning.batch_size": 10}
     assert written["other"] == {"cell": {"column": {"learning.algorithm.beta": 3}}}
-    entries = {(e.row.cell, e.column.name): e for e in plan(experiment, tuned=read_tuned(out / "tuned.toml"))}
-    far = entries["far", "fedavg"].scenarios[0]
+    tuned = scenarios_of(plan_experiment(experiment, tuned=read_tuned(own)))
+    far = tuned["far", "fedavg"][0]
     assert (far.learning.step_size, far.learning.batch_size, far.learning.validation_share) == (0.01, 10, 0)
-    assert entries["far", "rwsadmm"].scenarios[0].learning.algorithm.beta == 2
-    assert entries["near", "rwsadmm"].chosen == {}
+    assert tuned["far", "rwsadmm"][0].learning.algorithm.beta == 2
+    assert tuned["near", "rwsadmm"][0].learning.algorithm.beta is None
 
 
-def test_ones_own_choices_beat_those_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "_folder", lambda: tmp_path)
+def test_your_own_choices_override_those_that_ship(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning, "experiments_folder", lambda: tmp_path)
     (tmp_path / "tuned.toml").write_text("[a.b]\nc = { x = 1 }\nd = { x = 2 }\n")
     (tmp_path / "own.toml").write_text("[a.b]\nd = { x = 3 }\n")
     assert read_tuned(tmp_path / "own.toml") == {"a": {"b": {"c": {"x": 1}, "d": {"x": 3}}}}
 
 
-def test_nothing_is_chosen_where_all_diverge(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_batch(scenarios: Iterable[Scenario], root: Path, engine: Engine | None = None) -> list[Failure]:
-        for scenario in scenarios:
-            folder = run_folder(root, scenario)
-            folder.mkdir(parents=True)
-            ended = {"finished": True, "stopped_by": "diverged", "personal_validation_acc_mean": 0.5}
-            (folder / "summary.json").write_text(json.dumps(ended))
-        return []
-
-    monkeypatch.setattr(experiments, "run_batch", run_batch)
+def test_nothing_is_chosen_where_all_diverge(tiny: str) -> None:
     experiment = load_experiment(tiny)
-    tried, _ = tune(experiment, plan(experiment), 1000, Path("out"))
-    assert not any(point.chosen for point in tried)
-    assert not Path("out/tuned.toml").exists()
+    plan = plan_tuning(experiment, 1000)
+    trials = trials_of(plan, index_for(plan, small_steps, "diverged"))
+    assert len(trials) == 12
+    assert not any(trial.chosen for trial in trials)
+    write_tuned(Path("tuned.toml"), experiment.name, trials)
+    assert not Path("tuned.toml").exists()
 
 
-# --- the whole ----------------------------------------------------------------------------------------------------
+def test_nothing_is_chosen_from_a_grid_that_is_not_complete(tiny: str) -> None:
+    plan = plan_tuning(load_experiment(tiny), 1000)
+    index = index_for(plan, small_steps)
+    index.loc[0, "status"] = "failed"
+    trials = trials_of(plan, index)
+    assert {trial.cell for trial in trials} == {"far"}
+    assert sum(trial.chosen for trial in trials) == 1
 
 
-def test_a_comparison_from_file_to_tables_and_figures(
+def test_tuning_without_grids_says_so(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["paper", "tune", tiny, "--columns", "rwsadmm"]) == 2
+    assert "tiny: nothing to tune" in capsys.readouterr().err
+
+
+# --- from a file to its folder -------------------------------------------------------------------------------------
+
+
+def test_an_experiment_from_file_to_tables_and_figures(
     tiny: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FEDMULE_DATA", "nothing here")
@@ -286,12 +293,42 @@ def test_a_comparison_from_file_to_tables_and_figures(
     costs = {(line[0], line[1]): line for line in lines if line and line[0] in ("near", "far", "mnist")}
     assert costs["mnist", "rwsadmm"][2:] == ["not", "run", "0", "of", "2"]
     assert costs["far", "rwsadmm"][3:5] == ["(1", "seed)"]
-    written = Path("paper/tiny.md").read_text()
+    written = Path("paper/tiny/tiny.md").read_text()
     assert "| near | fedavg | not run | 91.20 |" in written
     for figure in ("tiny-visits.png", "tiny-gradients.png"):
         assert f"({figure})" in written
-        assert Path("paper", figure).stat().st_size > 10_000
+        assert Path("paper/tiny", figure).stat().st_size > 10_000
+
+    study = load_study("paper/tiny")
+    assert study.parameters == ["column", "cell", "scenario"]
+    assert study.free() == ["column", "cell"]
+    assert len(study.index) == 3 * (2 + 1 + 2)
+    status = study.index.groupby(["cell", "column"])["status"].agg(["first", "size"])
+    assert tuple(status.loc[("near", "rwsadmm")]) == ("done", 2)
+    assert tuple(status.loc[("near", "fedavg")]) == ("missing", 2)  # of a column not asked for
+    assert tuple(status.loc[("far", "ditto_star")]) == ("done", 1)
+    assert tuple(status.loc[("mnist", "rwsadmm")]) == ("failed", 2)
+    assert [run.scenario["seed"] for run in study.runs({"cell": "near", "column": "rwsadmm"})] == [0, 1]
 
     monkeypatch.setattr("fedmule.simulator.studies.batch.run_batch", None)  # --report runs nothing
     assert main(["paper", tiny, "--columns", "rwsadmm,ditto_star", "--report"]) == 0
     assert capfd.readouterr().out == first.out
+    for command in ("report", "replay"):
+        assert main([command, "paper/tiny"]) == 0
+    assert Path("paper/tiny/figures/heat-personal_test_acc_mean.png").exists()
+
+
+def test_tuning_is_a_study_too(tiny: str, capfd: pytest.CaptureFixture[str]) -> None:
+    Path(tiny).write_text(TINY.replace('"stop.visits" = 30', '"stop.visits" = 4').replace("[5, 10, 20]", "[5, 10]"))
+    assert main(["paper", "tune", tiny, "--cells", "near", "--jobs", "1"]) == 0
+    out = capfd.readouterr().out
+    assert out.count("chosen") == 1
+    assert "written to paper/tuned.toml" in out
+    study = load_study("paper/tiny/tuning")
+    assert list(study.done["choice"])[:2] == ["step_size 0.1, batch_size 5", "step_size 0.1, batch_size 10"]
+    assert list(study.done["learning.step_size"]) == [0.1, 0.1, 0.3, 0.3]
+    best = study.done.loc[study.done["personal_validation_acc_mean"].idxmax()]
+    chosen = tomllib.loads(Path("paper/tuned.toml").read_text())["tiny"]["near"]["fedavg"]
+    assert chosen == {key: best[key] for key in ("learning.step_size", "learning.batch_size")}
+    for command in ("report", "replay"):
+        assert main([command, "paper/tiny/tuning"]) == 0

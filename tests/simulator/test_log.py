@@ -41,24 +41,24 @@ def test_a_stream_with_other_columns_can_be_read(tmp_path: Path) -> None:
     assert read_table(tmp_path, "contacts").to_pydict() == {"visit": [1, 2], "once": ["a", "b"]}
 
 
-def test_models_may_be_judged_now_and_then_only(small: Small, tmp_path: Path) -> None:
-    """The learning, and what is found where it is looked, are the same; in between there is nothing."""
+def test_models_may_be_evaluated_now_and_then_only(small: Small, tmp_path: Path) -> None:
+    """Learning, and the accuracies where they are evaluated, are the same; in between there are none."""
     keys = {"evaluate_every": 6, "validation_share": 0.2}
     always = run(small(learning=keys), tmp_path / "a")
     rarely = run(small(learning=keys | {"evaluate_contacts": False}), tmp_path / "b")
     assert (always.contacts["visit"].to_numpy() == np.arange(1, 21)).all()
-    looked = rarely.contacts["visit"].isin([6, 12, 18, 20])
+    evaluated = rarely.contacts["visit"].isin([6, 12, 18, 20])
     for column in ("personal_test_acc_mean", "personal_test_acc_weighted", "personal_validation_acc_mean"):
         assert always.contacts[column].notna().all()
-        assert (rarely.contacts[column].notna() == looked).all()
-        np.testing.assert_allclose(rarely.contacts[column][looked], always.contacts[column][looked], rtol=1e-12)
+        assert (rarely.contacts[column].notna() == evaluated).all()
+        np.testing.assert_allclose(rarely.contacts[column][evaluated], always.contacts[column][evaluated], rtol=1e-12)
     others = [c for c in always.contacts if c != "host_time_s" and not c.startswith("personal") and "ids" not in c]
     assert rarely.contacts[others].equals(always.contacts[others])
     assert rarely.clients.equals(always.clients)
     assert all(rarely.summary[k] == pytest.approx(v) for k, v in always.summary.items() if not k.startswith("host_"))
 
 
-def test_a_run_judged_at_its_end_only_ends_with_all_figures(small: Small, tmp_path: Path) -> None:
+def test_a_run_evaluated_at_its_end_only_ends_with_all_figures(small: Small, tmp_path: Path) -> None:
     keys = {"evaluate_every": 1000, "evaluate_contacts": False, "validation_share": 0.2}
     found = run(small(learning=keys), tmp_path / "a")
     assert found.contacts["personal_test_acc_mean"].notna().tolist() == [False] * 19 + [True]

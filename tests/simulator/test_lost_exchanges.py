@@ -115,7 +115,7 @@ def state(thing: Any, name: str = "") -> dict[str, Any]:
 
 
 def twin(algorithm: Algorithm) -> Algorithm:
-    """A copy that may go on by itself, with the same data and model."""
+    """A copy that learns on its own, with the same data and model."""
     return copy.deepcopy(algorithm, {id(part): part for part in (algorithm.data, algorithm.model)})
 
 

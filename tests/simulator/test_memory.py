@@ -13,7 +13,7 @@ import torch
 from fedmule.learning import memory
 from fedmule.learning.algorithms.base import Algorithm
 from fedmule.learning.errors import MemoryShortError
-from fedmule.learning.memory import estimate, free_bytes, make_room, readable
+from fedmule.learning.memory import estimate, free_bytes, readable, require_memory
 from fedmule.simulator.cli import main
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.scenario import Scenario
@@ -74,7 +74,7 @@ def test_a_run_that_does_not_fit_is_not_begun(
     monkeypatch.setattr("fedmule.learning.algorithms.rwsadmm.Slack.__init__", None)  # cannot be made
     assert main(["run", "smoke", "--device", "cpu"]) == 2
     said = capsys.readouterr().err
-    assert "need about 87.8 kB, and cpu has 80.0 kB free: take fewer clients (clients.count), a smaller model" in said
+    assert "need about 87.8 kB, but cpu has 80.0 kB free: use fewer clients (clients.count), a smaller model" in said
     assert 'learning.device = "cpu"' not in said
     assert not (tmp_path / "runs").exists()
 
@@ -97,11 +97,11 @@ def test_a_gpu_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = torch.device("cuda:1")
     asked = []
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: asked.append(device) or (10**9, 8 * 10**9))
-    make_room(10**9, gpu)
+    require_memory(10**9, gpu)
     with pytest.raises(
-        MemoryShortError, match=r'about 1\.5 GB, and cuda:1 has 1\.0 GB free.*or learning\.device = "cpu"'
+        MemoryShortError, match=r'about 1\.5 GB, but cuda:1 has 1\.0 GB free.*or learning\.device = "cpu"'
     ):
-        make_room(1_500_000_000, gpu)
+        require_memory(1_500_000_000, gpu)
     assert asked == [gpu, gpu]
 
 

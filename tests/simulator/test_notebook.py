@@ -61,10 +61,10 @@ def test_classes_that_are_only_named_need_leave() -> None:
         fedmule.run("smoke", {"vehicle.speed": 3})
 
 
-def test_vary_is_a_study_and_tells_of_runs_that_fail(tmp_path: Path) -> None:
+def test_a_study_warns_of_runs_that_fail(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x,label\n1,0\n2,1\n")
     data = ["synthetic", {"kind": "file", "path": str(tmp_path / "data.csv")}]
-    with pytest.warns(UserWarning, match="2 of 4 runs failed, the first one so: "):
+    with pytest.warns(UserWarning, match="2 of 4 runs failed; the first error: "):
         folder = fedmule.study("smoke", {"learning.dataset": data}, seeds=2, changes=FEW, jobs=1)
     assert folder == Path("studies/smoke")
     study = load_study(folder)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from fedmule.learning.algorithms.base import Update
 from fedmule.learning.algorithms.fedavg import FedAvg
-from fedmule.learning.models.mlr import MLR
+from fedmule.learning.models.logistic import MLR
 from fedmule import Samples
 from fedmule.mobility.models.movement import Movement
 from fedmule.radio.link import Ladder, Radio

@@ -13,7 +13,7 @@ import pytest
 
 from fedmule.analysis import load_run, load_study
 from fedmule.simulator.cli import main
-from fedmule.simulator.studies.experiment import load_experiment, plan
+from fedmule.simulator.studies.experiment import load_experiment, plan_experiment
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -98,10 +98,10 @@ def test_data_of_ones_own(desk: Path) -> None:
 
 def test_a_comparison_of_ones_own(desk: Path) -> None:
     (desk / "speed.toml").write_text(block("toml", "How fast must it drive?"))
-    walking, driving = plan(load_experiment("speed.toml"))
-    assert [len(entry.scenarios) for entry in (walking, driving)] == [5, 5]
-    assert walking.scenarios[0].vehicle.speed_mps == 1.5
-    assert walking.scenarios[0].stop.visits == driving.scenarios[0].stop.visits == 400
+    points = plan_experiment(load_experiment("speed.toml")).points
+    assert [point.parameters["column"] for point in points] == ["walking"] * 5 + ["driving"] * 5
+    assert points[0].scenario.vehicle.speed_mps == 1.5
+    assert {point.scenario.stop.visits for point in points} == {400}
 
 
 def test_looking_at_results(desk: Path) -> None:

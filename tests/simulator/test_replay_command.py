@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from fedmule.simulator.cli import main
-from fedmule.simulator.runs.run import run_scenario
-from fedmule.simulator.studies.batch import run_folder
-from fedmule.simulator.studies.plan import Study, index_of, plan, write_study
+from fedmule.simulator.studies.batch import run_plan
+from fedmule.simulator.studies.plan import StudyFile, plan_study
 
 RUN = ["run", "smoke", "--quiet", "--set", "stop.visits=4"]
 
@@ -63,7 +62,7 @@ def test_what_cannot_be_replayed_is_explained(here: Path, capsys: pytest.Capture
     capsys.readouterr()
     for arguments, message in [
         (["nowhere"], "nowhere: no such folder"),
-        (["empty"], "empty: neither a run's manifest.json nor a study's index.parquet"),
+        (["empty"], "empty: has neither a run's manifest.json nor a study's index.parquet"),
         (["star"], 'star: cannot be replayed: learning.server = "star": no vehicle drove'),
         (["silent"], "silent: cannot be replayed: log.track = false"),
         (["run", "--runs"], "--runs is for studies"),
@@ -76,11 +75,8 @@ def test_what_cannot_be_replayed_is_explained(here: Path, capsys: pytest.Capture
 
 def test_a_study_links_the_pages_of_its_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     vary = {"vehicle.speed_mps": (5, 10), "log.track": (True, False)}
-    told = Study(name="smoke", scenarios=("smoke",), set={"stop.visits": 4}, vary=vary, seeds=1)
-    points, study = plan(told), here / "studies/smoke"
-    for point in points:
-        run_scenario(point.scenario, str(run_folder(study / "runs", point.scenario)), quiet=True)
-    write_study(study, told, index_of(points, study / "runs"))
+    keys, study = {"scenarios": ("smoke",), "set": {"stop.visits": 4}, "seeds": 1}, here / "studies/smoke"
+    assert not run_plan(plan_study(StudyFile(name="smoke", vary=vary, **keys)), study, jobs=1).failures
     assert main(["replay", str(study)]) == 0
     assert links(study / "replay.html") == []
     assert main(["replay", str(study), "--runs"]) == 0

@@ -1,4 +1,4 @@
-"""Runs that were killed go on from their checkpoint, and end as if nothing had happened."""
+"""Runs that were killed resume from their checkpoint, and end as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -107,14 +107,14 @@ def test_a_resumed_run_is_the_one_that_was_not_killed(small: Small, tmp_path: Pa
 
 @pytest.mark.parametrize(("kept", "at"), [(0, 1), (1, 1), (5, 5), (19, 19)])
 def test_wherever_it_was_killed(small: Small, tmp_path: Path, killed: Any, kept: int, at: int) -> None:
-    """After visit 5 everyone is looked at; without a checkpoint the run begins anew in its folder."""
+    """After visit 5 everyone is evaluated; without a checkpoint the run starts again in its folder."""
     scenario = small()
     folder = killed(scenario, kept, at)
     assert checkpoint_file(folder).exists() == (kept > 0)
     alike(run(scenario, tmp_path / "whole"), resumed(scenario, folder))
 
 
-def test_nobody_learns_again_what_is_kept(
+def test_nobody_learns_again_what_the_checkpoint_has(
     small: Small, killed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scenario = small(learning={"algorithm": "fedavg"})
@@ -158,7 +158,7 @@ def test_host_time_continues_from_the_checkpoint(
 def test_a_replay_leaves_learner_and_log_to_the_live_phase(
     small: Small, killed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Up to the checkpoint a replaying learner is in charge; then the one that was built, with its whole journal."""
+    """Up to the checkpoint a replaying learner is in charge; then the one that was built, with its complete journal."""
     folder = killed(small(), kept=7, at=7)
     simulation, rows = Simulation(small()), []
     built = simulation.learner
@@ -207,8 +207,8 @@ def test_twice_killed(small: Small, tmp_path: Path, killed: Any) -> None:
     alike(run(scenario, tmp_path / "whole"), resumed(scenario, folder))
 
 
-def test_an_interrupted_run_goes_on(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C ends it after the present visit, with a checkpoint; what it told at its end is told anew."""
+def test_an_interrupted_run_is_resumed(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C ends it after the present visit, with a checkpoint; the evaluation at its end is repeated."""
     scenario = small()
     whole = run(scenario, tmp_path / "whole")
     after_visit = Checkpoints.after_visit
@@ -226,7 +226,7 @@ def test_an_interrupted_run_goes_on(small: Small, tmp_path: Path, monkeypatch: p
     alike(whole, resumed(scenario, tmp_path / "part"))
 
 
-def test_a_killed_process_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_process_is_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the command line, SIGKILL and the clock: checkpoints as often as can be."""
     keys = ["--set", "log.checkpoint_s=1e-9", "--set", "learning.local_steps=40"]
     folder = tmp_path / "killed"
@@ -262,7 +262,7 @@ def test_the_newest_unfinished_run_of_that_name(
     assert run_scenario(scenario, resume=True)["folder"] == "runs/small-3"  # nothing is left to resume
 
 
-def test_what_cannot_be_resumed_is_told(small: Small, killed: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_resumed_is_reported(small: Small, killed: Any, tmp_path: Path) -> None:
     scenario = small()
     folder = killed(scenario, 6, 8)
     with pytest.raises(UserError, match=r"killed: holds a run of another scenario: there seed = 0, here 1"):
@@ -286,30 +286,30 @@ def test_what_cannot_be_resumed_is_told(small: Small, killed: Any, tmp_path: Pat
 def test_a_run_under_way_is_not_taken_over(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = small()
     after_visit = Checkpoints.after_visit
-    told = []
+    reported = []
 
     def meddle(self: Any) -> None:
         after_visit(self)
         if self._simulation.ledger.visits == 4:
             with pytest.raises(UserError, match="is being run by another process") as error:
                 run_scenario(scenario, str(tmp_path / "run"), resume=True)
-            told.append(error)
+            reported.append(error)
 
     monkeypatch.setattr(Checkpoints, "after_visit", meddle)
     whole = run(scenario, tmp_path / "run")
-    assert len(told) == 1
+    assert len(reported) == 1
     assert len(whole.contacts) == 20
 
 
 class Odd(FedAvg):
-    """Keeps something that cannot be written down."""
+    """Keeps something that cannot be saved."""
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
         self.odd = object()
 
 
-def test_an_algorithm_that_cannot_be_kept_runs_without(
+def test_an_algorithm_that_cannot_be_saved_runs_without_checkpoints(
     small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scenario = small(learning={"algorithm": {"kind": "test_resume:Odd"}}, log={"checkpoint_s": 1e-9})

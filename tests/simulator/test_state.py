@@ -1,4 +1,4 @@
-"""State that is written down and put back."""
+"""State that is saved and restored."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def test_constants_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", [torch.nn.Linear(2, 2), object(), np.array([{}], dtype=object)])
-def test_what_cannot_be_written_down_is_named(tmp_path: Path, odd: Any) -> None:
+def test_what_cannot_be_saved_is_named(tmp_path: Path, odd: Any) -> None:
     with pytest.raises(StateError, match=r"thing\.parts\[1\] is a"):
         save_state(tmp_path / "state.npz", {"thing": SimpleNamespace(parts=[1, odd])})
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, 700])
-def test_a_damaged_file_is_told(tmp_path: Path, keep: int) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path, keep: int) -> None:
     save_state(tmp_path / "state.npz", {"thing": thing(5.0)})
     whole = (tmp_path / "state.npz").read_bytes()
     assert len(whole) > 700

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from fedmule.analysis import load_study
 from fedmule.simulator.cli import main
 from fedmule.simulator.errors import UserError
 from fedmule.simulator.scenario.overrides import expand_range, parse_vary
-from fedmule.simulator.studies.plan import Study, combinations, plan
+from fedmule.simulator.studies.plan import StudyFile, combinations, plan_study
 
 SMALL = """
 [terrain]
@@ -76,6 +75,11 @@ def test_ranges_that_lead_nowhere_are_refused(text: str) -> None:
         expand_range(text, "vehicle.speed_mps")
 
 
+def test_a_range_that_is_too_long_says_so() -> None:
+    with pytest.raises(UserError, match=r'key = "0\.\.9e9:1": gives more than 10000 values'):
+        expand_range("0..9e9:1", "key")
+
+
 def test_lists_on_the_command_line_hold_numbers_words_lists_and_tables() -> None:
     assert parse_vary("a.b=5,10.5, static") == ("a.b", (5, 10.5, "static"))
     assert parse_vary('a=[300, 300],[600,600],"x,y"') == ("a", ([300, 300], [600, 600], "x,y"))
@@ -92,8 +96,12 @@ def test_lists_on_the_command_line_hold_numbers_words_lists_and_tables() -> None
 # --- points ---------------------------------------------------------------------------------------------------
 
 
-def study(**keys: Any) -> Study:
-    return Study.model_validate({"scenarios": ["smoke"], **keys})
+def study(**keys: Any) -> StudyFile:
+    return StudyFile.model_validate({"scenarios": ["smoke"], **keys})
+
+
+def seeds_of(**keys: Any) -> list[int]:
+    return [point.scenario.seed for point in plan_study(study(**keys)).points]
 
 
 def test_grids_are_all_combinations_and_zipped_keys_go_together() -> None:
@@ -118,10 +126,10 @@ def test_grids_are_all_combinations_and_zipped_keys_go_together() -> None:
     ("keys", "words"),
     [
         ({"zip": [{"clients.count": [1, 2], "radio.range_m": [1]}]}, "clients.count has 2, radio.range_m has 1"),
-        ({"vary": {"seed": [1, 2]}}, "seed: is for seeds to say"),
-        ({"vary": {"clients.count": [5, 5]}}, "clients.count=5 is there twice"),
-        ({"vary": {"clients.count": [5]}, "zip": [{"clients.count": [5]}]}, "clients.count: is there twice"),
-        ({"vary": {"clients.count": [5]}, "set": {"clients.count": 6}}, "clients.count: is there twice"),
+        ({"vary": {"seed": [1, 2]}}, "seed: cannot be varied like other keys; use seeds"),
+        ({"vary": {"clients.count": [5, 5]}}, "clients.count=5 is given twice"),
+        ({"vary": {"clients.count": [5]}, "zip": [{"clients.count": [5]}]}, "clients.count: is given twice"),
+        ({"vary": {"clients.count": [5]}, "set": {"clients.count": 6}}, "clients.count: is given twice"),
         ({"vary": {"clients.count": "5-7"}}, 'vary.clients.count = "5-7": must be a..b:step'),
     ],
 )
@@ -132,32 +140,29 @@ def test_what_cannot_be_varied_is_said(keys: dict[str, Any], words: str) -> None
 
 def test_every_wrong_point_is_named_before_anything_runs() -> None:
     with pytest.raises(UserError) as caught:
-        plan(study(vary={"vehicle.speed_mps": [5, -1], "radio.range_n": [50]}))
+        plan_study(study(vary={"vehicle.speed_mps": [5, -1], "radio.range_n": [50]}))
     text = str(caught.value)
     assert "vehicle.speed_mps = -1: must be greater than 0 (where vehicle.speed_mps=-1, radio.range_n=50)" in text
     assert "did you mean range_m?" in text
 
 
-def test_replications_differ_and_points_share_their_seeds_unless_told_not_to() -> None:
+def test_combinations_share_their_seeds_unless_asked_not_to() -> None:
     vary = {"vehicle.speed_mps": [5, 10]}
-    same = plan(study(vary=vary, seeds=3))
-    assert [p.scenario.seed for p in same] == [0, 1, 2, 0, 1, 2]
-    fresh = plan(study(vary=vary, seeds=3, common_random_numbers=False))
-    assert len({p.scenario.seed for p in fresh}) == 6
-    assert [p.scenario.seed for p in plan(study(vary=vary, seeds=3, common_random_numbers=False))] == [
-        p.scenario.seed for p in fresh
-    ]
-    assert [p.scenario.seed for p in plan(study(seeds=[7, 4]))] == [7, 4]
+    assert seeds_of(vary=vary, seeds=3) == [0, 1, 2, 0, 1, 2]
+    fresh = seeds_of(vary=vary, seeds=3, common_random_numbers=False)
+    assert len(set(fresh)) == 6
+    assert seeds_of(vary=vary, seeds=3, common_random_numbers=False) == fresh
+    assert seeds_of(seeds=[7, 4]) == [7, 4]
 
 
-# --- whole studies --------------------------------------------------------------------------------------------
+# --- complete studies --------------------------------------------------------------------------------------------
 
 
 def test_a_study_runs_is_widened_and_continues(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["study", "tiny.toml", "--vary", "vehicle.speed_mps=5,10", "--seeds", "2", "--jobs", "1"]
     assert main(command) == 0
     out, err = capsys.readouterr()
-    assert "2 points × 2 replications, each point with the same seeds" in err
+    assert "2 combinations × 2 seeds, the same for every combination" in err
     assert "studies/tiny/index.parquet" in out
     first = load_study("studies/tiny").index
     assert list(first["vehicle.speed_mps"]) == [5, 5, 10, 10]
@@ -256,9 +261,7 @@ class Corner(Static):
 
 def test_an_interrupted_study_keeps_what_is_done_in_its_index(here: Path) -> None:
     command = [sys.executable, "-m", "fedmule", "study", "tiny.toml", "--vary", "stop.visits=2,999999"]
-    process = subprocess.Popen(
-        [*command, "--seeds", "1", "--jobs", "1"], stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": _root()}
-    )
+    process = subprocess.Popen([*command, "--seeds", "1", "--jobs", "1"], stderr=subprocess.PIPE)
     deadline = time.monotonic() + 600
     while not list(here.glob("studies/tiny/runs/*.partial-*/contacts.arrows")) or not list(
         here.glob("studies/tiny/runs/*/summary.json")
@@ -268,10 +271,6 @@ def test_an_interrupted_study_keeps_what_is_done_in_its_index(here: Path) -> Non
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=600) == 130
     assert list(load_study("studies/tiny").index["status"]) == ["done", "missing"]
-
-
-def _root() -> str:
-    return str(Path(__file__).parents[2])
 
 
 def test_the_index_of_a_thousand_runs_loads_in_a_moment(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ PARTS = """
 import numpy as np
 import torch
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.models.mlr import MLR
+from fedmule.learning.models.logistic import MLR
 from fedmule.learning.data.samples import Samples
 
 
@@ -127,19 +127,22 @@ def own(kind: str, change: str = "") -> str:
         ("labels[7] = 3", "row 7 has label 3; labels must be 0 to 2"),
         ("labels[7] = -1", "row 7 has label -1; labels must be 0 to 2"),
         ("labels = labels + 0.5", "labels must be whole numbers (int64), not float64"),
-        ("labels = labels[:-1]", "labels must be one for each of the 100 samples, not of shape (99,)"),
-        ("labels = np.eye(3, dtype=int)[labels]", "not of shape (100, 3)"),
+        ("labels = labels[:-1]", "labels must have the shape (100,), one per sample, not (99,)"),
+        ("labels = np.eye(3, dtype=int)[labels]", "one per sample, not (100, 3)"),
         ("features[3, 2] = np.nan", "row 3, feature 2 is not a finite number"),
         ("features[3, 2] = -np.inf", "row 3, feature 2 is not a finite number"),
         ("features[3, 2] = 1e39", "too large for float32"),
-        ("features = features[:, 0]", "features must be [samples, features], not of shape (100,)"),
-        ("features = features.reshape(100, 5, 1)", "give images a row each, and their shape as `shape`"),
+        ("features = features[:, 0]", "features must have the shape [samples, features], not (100,)"),
+        (
+            "features = features.reshape(100, 5, 1)",
+            "flatten each image to a row and pass the shape of an image as `shape`",
+        ),
         ("features = features.astype(str)", "features must be numbers, not <U"),
         ("features, labels, owner = features[:0], labels[:0], None", "there are no samples"),
         ("classes = 1", "classes must be a whole number, 2 or more, not 1"),
         ("classes = 3.0", "classes must be a whole number, 2 or more, not 3.0"),
-        ("owner[0] = -1", "owner must be one whole number from 0 for each of the 100 samples"),
-        ("owner = owner[:-1]", "owner must be one whole number"),
+        ("owner[0] = -1", "owner must hold one whole number, 0 or more, for each of the 100 samples"),
+        ("owner = owner[:-1]", "owner must hold one whole number"),
         ("shape = (1, 2, 2)", "samples of shape (1, 2, 2) have 4 features, not 5"),
     ],
 )
@@ -158,15 +161,15 @@ def test_samples_of_ones_own_with_faults(refused: Run, change: str, message: str
         ("features[3, 2] = torch.inf", "row 3, feature 2 is not a finite number"),
         ("features = features.double()", "features must be float32, not torch.float64"),
         ("features = features.numpy()", "must be torch tensors"),
-        ("features = features[:-1]", "one for each of the 99 samples"),
+        ("features = features[:-1]", "labels must have the shape (99,), one per sample"),
         ("shape = (2, 2)", "have 4 features, not 5"),
-        ("first[-1] += 1", "first must rise from 0 to the number of samples, 100"),
-        ("first[1:3] = first[2:0:-1].copy()", "first must rise from 0"),
+        ("first[-1] += 1", "first must increase from 0 to the number of samples, 100"),
+        ("first[1:3] = first[2:0:-1].copy()", "first must increase from 0"),
         ("first = first[:-1]", "first must be a numpy array of 6 whole numbers"),
         ("train_count = train_count[:-1]", "train_count must be a numpy array of 5 whole numbers"),
         ("train_count = train_count / 1", "train_count must be a numpy array"),
-        ("train_count[0] = 0", "client 0 has 0 training samples; everyone needs one at least"),
-        ("train_count[1] = 20", "client 1 has 0 test samples; everyone needs one at least"),
+        ("train_count[0] = 0", "client 0 has 0 training samples; every client needs at least one"),
+        ("train_count[1] = 20", "client 1 has 0 test samples; every client needs at least one"),
         ("validation_count = np.full(5, 5)", "client 0 has 0 test samples"),
         ("validation_count = np.full(4, 1)", "validation_count must be a numpy array of 5 whole numbers"),
     ],
@@ -238,10 +241,13 @@ NAN = np.where(np.arange(60) == 5, np.nan, np.arange(60) % 3)
     [
         ({"label": NAN}, "row 5 has no label: nan"),
         ({"label": np.where(NAN == 1, "", "a")}, "row 1 has no label: ''"),
-        ({"label": np.eye(3)[np.arange(60) % 3]}, "label must have one value for each sample, not the shape (60, 3)"),
-        ({"label": np.float64(3)}, "label must have one value for each sample, not the shape ()"),
+        (
+            {"label": np.eye(3)[np.arange(60) % 3]},
+            "label must hold one value per sample, not an array of shape (60, 3)",
+        ),
+        ({"label": np.float64(3)}, "label must hold one value per sample, not an array of shape ()"),
         ({"label": np.zeros(60)}, "classes must be a whole number, 2 or more, not 1"),
-        ({"features": np.float64(3)}, "features must be [samples, features]"),
+        ({"features": np.float64(3)}, "features must have the shape [samples, features]"),
         ({"features": np.stack([NAN, NAN], axis=1)}, "row 5, feature 0 is not a finite number"),
         ({"features": np.full((60, 2), "1")}, "features must be numbers, not <U1"),
         ({"features": np.ones((60, 2)) + 1j}, "features must be numbers, not complex128"),
@@ -273,8 +279,11 @@ def test_broken_copies_of_image_sets(desk: Path, refused: Run, capsys: pytest.Ca
     packed = gzip.compress(content)
     spoilt = packed[:20] + bytes([packed[20] ^ 255]) + packed[21:]
     forms = {
-        "": [(content, "is not MNIST's: its checksum is"), (content[:-5], "is not MNIST's: its checksum is")],
-        ".gz": [(packed[:-12], "is not a whole gzip file"), (spoilt, "is not a whole gzip file")],
+        "": [
+            (content, "is not the published MNIST file: its MD5 checksum is"),
+            (content[:-5], "is not the published MNIST file: its MD5 checksum is"),
+        ],
+        ".gz": [(packed[:-12], "is not a complete gzip file"), (spoilt, "is not a complete gzip file")],
     }
     for suffix, contents in forms.items():
         file = desk / f"train-images-idx3-ubyte{suffix}"
@@ -372,9 +381,9 @@ def test_partitions_that_cannot_be_made(refused: Run, table: pd.DataFrame, sets:
 
 def test_data_of_other_clients(refused: Run) -> None:
     changes = {
-        "owner = owner % 4": '"column": the data are those of 4 clients or sites, and there are 5',
-        "owner[owner == 1] = 0": 'learning.partition = "column": client 1 of 5 would get 0 samples and needs 3',
-        "owner = None": 'learning.partition = "column": the data do not say whose they are',
+        "owner = owner % 4": '"column": the data belong to 4 clients or sites, but the scenario has 5',
+        "owner[owner == 1] = 0": 'learning.partition = "column": client 1 of 5 would get 0 samples but needs 3',
+        "owner = None": 'learning.partition = "column": the data do not say which client a sample belongs to',
     }
     for change, message in changes.items():
         sets = [own('dataset={ kind = "unfit_parts:samples"', change), "learning.partition=column"]
@@ -384,9 +393,9 @@ def test_data_of_other_clients(refused: Run) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("rows = rows[:-1]", "gives samples to 4 clients, and clients.count = 5"),
-        ("rows[1] = rows[1][:2]", "client 1 of 5 would get 2 samples and needs 3"),
-        ("rows[1] = np.append(rows[1], rows[0][4])", "gives away sample 4 2 times"),
+        ("rows = rows[:-1]", "assigns samples to 4 clients, but clients.count = 5"),
+        ("rows[1] = rows[1][:2]", "client 1 of 5 would get 2 samples but needs 3"),
+        ("rows[1] = np.append(rows[1], rows[0][4])", "assigns sample 4 2 times; once is allowed"),
         ("rows[1][0] = -1", "rows must be whole numbers from 0 to 99"),
         ("rows[4][0] = 100", "rows must be whole numbers from 0 to 99"),
         ("rows[0] = rows[0] / 2", "rows must be whole numbers from 0 to 99"),
@@ -411,12 +420,12 @@ def test_partitions_of_ones_own_with_faults(refused: Run, change: str, message: 
         ("result = 'y.T'", "must be a tensor of shape (4, 10), not of shape (10, 4)"),
         ("result = 'y / 0'", "its scores are not finite numbers"),
         ("result = 'no_such_name'", "Net cannot take samples of shape (60,): NameError"),
-        ("made = 'torch.nn.Flatten()'", "Net has no parameters to learn"),
-        ("change = 'self.layers.bias.requires_grad_(False)'", "Net keeps layers.bias from learning"),
+        ("made = 'torch.nn.Flatten()'", "Net has no parameters to train"),
+        ("change = 'self.layers.bias.requires_grad_(False)'", "Net freezes layers.bias"),
         ("change = 'self.norm = torch.nn.BatchNorm1d(3)'", "Net keeps norm.running_mean outside its parameters, as"),
         (
             "made = 'torch.nn.Sequential(torch.nn.Linear(60, 10), torch.nn.BatchNorm1d(10, 1, 1, True, False))'",
-            "change with the samples beside it, as batch norm does; use layer or group norm instead",
+            "depend on the other samples in the batch, as with batch norm; use layer or group norm instead",
         ),
     ],
 )
@@ -436,7 +445,7 @@ def test_modules_that_do_not_fit(refused: Run, keys: str, message: str) -> None:
             "its start must be a tensor of shape (610,), not of shape (609,)",
         ),
         ('{ kind = "unfit_parts:Own", start = "x.double()" }', "its start must be torch.float32, not torch.float64"),
-        ('{ kind = "unfit_parts:Own", start = "x / 0" }', "its first parameters are not finite numbers"),
+        ('{ kind = "unfit_parts:Own", start = "x / 0" }', "its initial parameters are not finite numbers"),
         ('"unfit_parts:NoModel"', "has no start; a model is a torch.nn.Module or has parameters, start, gradient"),
         ('"cnn"', 'learning.model = "cnn": needs images; these data have plain features'),
     ],

@@ -3,9 +3,9 @@
 class StudyPage {
   constructor(content) {
     this.content = content;
-    this.points = new Points(content);
-    this.heat = new HeatMap(byId("heat"), this.points, (place) => this.chooseCell(place));
-    this.table = new RunsTable(byId("table"), this.points, () => this.visible());
+    this.filtered = new FilteredRuns(content);
+    this.heat = new HeatMap(byId("heat"), this.filtered, (place) => this.chooseCell(place));
+    this.table = new RunsTable(byId("table"), this.filtered, () => this.visible());
     this.describe();
     this.makeFilters();
     this.makeAxes();
@@ -18,12 +18,12 @@ class StudyPage {
   describe() {
     const { runs, parameters, name, title } = this.content;
     const done = runs.filter((run) => run.status === "done").length;
-    const points = this.points.grouped(runs, (run) => run.parameters).size;
+    const combinations = this.filtered.grouped(runs, (run) => run.parameters).size;
     byId("name").textContent = name || "study";
     byId("title").textContent = title;
     byId("title").hidden = !title;
     const many = (count, word) => `${numberText(count, 9)} ${word}${count === 1 ? "" : "s"}`;
-    const facts = [many(parameters.length, "parameter"), many(points, "point"), many(runs.length, "run")];
+    const facts = [many(parameters.length, "parameter"), many(combinations, "combination"), many(runs.length, "run")];
     byId("facts").append(...facts.map((fact) => element("li", { textContent: fact })));
     byId("missing").textContent = `${runs.length - done} not done`;
     byId("missing").hidden = done === runs.length;
@@ -34,7 +34,7 @@ class StudyPage {
       const select = element("select", {}, element("option", { value: "", textContent: "all" }),
         ...values.map((value, at) => element("option", { value: String(at), textContent: valueText(value) })));
       select.addEventListener("change", () => {
-        this.points.chosen[i] = select.value === "" ? null : values[Number(select.value)];
+        this.filtered.chosen[i] = select.value === "" ? null : values[Number(select.value)];
         this.draw();
       });
       byId("filters").append(element("label", {}, key, select));
@@ -56,16 +56,16 @@ class StudyPage {
   connect() {
     for (const id of ["metric", "across", "down"]) byId(id).addEventListener("change", () => this.axesChanged(id));
     byId("search").addEventListener("input", () => {
-      this.points.search(byId("search").value);
+      this.filtered.search(byId("search").value);
       this.draw();
     });
     byId("clear").addEventListener("click", () => {
       byId("search").value = "";
-      this.points.search("");
-      this.points.chosen.fill(null);
+      this.filtered.search("");
+      this.filtered.chosen.fill(null);
       this.draw();
     });
-    byId("by-point").addEventListener("click", () => this.rowsBy(true));
+    byId("by-combination").addEventListener("click", () => this.rowsBy(true));
     byId("by-run").addEventListener("click", () => this.rowsBy(false));
     document.addEventListener("keydown", (event) => {
       if (event.key === "t" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.matches("input, select")) byId("theme").click();
@@ -79,17 +79,17 @@ class StudyPage {
     this.draw();
   }
 
-  rowsBy(point) {
-    this.table.byPoint = point;
+  rowsBy(combination) {
+    this.table.byCombination = combination;
     this.draw();
   }
 
   /** Show the runs of a cell; of the one shown already, all again. */
   chooseCell(place) {
-    const { chosen } = this.points;
+    const { chosen } = this.filtered;
     const shown = place.every(([parameter, value]) => chosen[parameter] === value);
     for (const [parameter, value] of place) chosen[parameter] = shown ? null : value;
-    this.table.byPoint = shown;
+    this.table.byCombination = shown;
     this.draw();
   }
 
@@ -100,20 +100,20 @@ class StudyPage {
   }
 
   draw() {
-    const { heat, table, points } = this;
+    const { heat, table, filtered } = this;
     const axis = (id) => (byId(id).value === "" ? null : Number(byId(id).value));
     Object.assign(heat, { result: axis("metric") ?? 0, across: axis("across"), down: axis("down") });
     this.selects.forEach((select, i) => {
-      const at = this.content.parameters[i].values.indexOf(points.chosen[i]);
+      const at = this.content.parameters[i].values.indexOf(filtered.chosen[i]);
       select.value = at < 0 ? "" : String(at);
     });
     heat.draw();
     const rows = table.draw();
-    byId("by-point").setAttribute("aria-pressed", String(table.byPoint));
-    byId("by-run").setAttribute("aria-pressed", String(!table.byPoint));
-    byId("table-title").textContent = table.byPoint ? "Points" : "Runs";
-    byId("count").textContent = `${numberText(rows, 9)} shown${table.byPoint ? ", mean ± 95 % interval over their runs" : ""}`;
-    byId("clear").disabled = points.words.length === 0 && points.chosen.every((value) => value === null);
+    byId("by-combination").setAttribute("aria-pressed", String(table.byCombination));
+    byId("by-run").setAttribute("aria-pressed", String(!table.byCombination));
+    byId("table-title").textContent = table.byCombination ? "Combinations" : "Runs";
+    byId("count").textContent = `${numberText(rows, 9)} shown${table.byCombination ? ", mean ± 95 % interval over their runs" : ""}`;
+    byId("clear").disabled = filtered.words.length === 0 && filtered.chosen.every((value) => value === null);
   }
 }
 

@@ -1,34 +1,34 @@
-// The table: a line per point or per run, sorted by any column.
+// The table: a line per combination or per run, sorted by any column.
 
 class RunsTable {
-  constructor(target, points, visible) {
-    Object.assign(this, { target, points, visible }); // visible(): indices of the results shown
-    this.byPoint = true;
+  constructor(target, filtered, visible) {
+    Object.assign(this, { target, filtered, visible }); // visible(): indices of the results shown
+    this.byCombination = true;
     this.sorted = null; // name of a column
     this.descending = false;
   }
 
   /** Columns of { name, unit, number, value(row), show(cell, row) }; a row is a list of runs. */
   columns() {
-    const { parameters, results } = this.points.content;
+    const { parameters, results } = this.filtered.content;
     const found = parameters.map(({ key }, i) => ({
       name: key,
       value: ([run]) => run.parameters[i],
       show: (cell, [run]) => { cell.textContent = valueText(run.parameters[i]); },
     }));
-    if (!this.byPoint) found.push(this.seedColumn());
-    found.push(this.byPoint ? this.countColumn() : this.statusColumn());
+    if (!this.byCombination) found.push(this.seedColumn());
+    found.push(this.byCombination ? this.countColumn() : this.statusColumn());
     for (const i of this.visible()) {
       found.push({
         ...results[i],
         number: true,
-        value: (runs) => this.points.mean(runs, i).mean,
-        show: (cell, runs) => this.showMean(cell, this.points.mean(runs, i), i),
+        value: (runs) => this.filtered.mean(runs, i).mean,
+        show: (cell, runs) => this.showMean(cell, this.filtered.mean(runs, i), i),
       });
     }
-    const all = this.points.content.runs;
+    const all = this.filtered.content.runs;
     if (all.some((run) => run.link)) found.push(this.linkColumn());
-    if (!this.byPoint && all.some((run) => run.error)) found.push(this.errorColumn());
+    if (!this.byCombination && all.some((run) => run.error)) found.push(this.errorColumn());
     return found;
   }
 
@@ -78,9 +78,9 @@ class RunsTable {
       value: (runs) => runs.filter((run) => run.link).length,
       show: (cell, runs) => {
         const links = runs.filter((run) => run.link).map((run) => element("a", {
-          href: run.link, textContent: this.byPoint ? String(run.seed) : "open", title: `Replay of seed ${run.seed}`,
+          href: run.link, textContent: this.byCombination ? String(run.seed) : "open", title: `Replay of seed ${run.seed}`,
         }));
-        cell.append(element("span", { className: "links" }, ...(this.byPoint && links.length ? ["seed", ...links] : links)));
+        cell.append(element("span", { className: "links" }, ...(this.byCombination && links.length ? ["seed", ...links] : links)));
       },
     };
   }
@@ -90,13 +90,13 @@ class RunsTable {
       cell.textContent = "–";
       return;
     }
-    cell.textContent = this.points.resultText(mean, result);
-    if (width > 0) cell.append(element("small", { textContent: ` ± ${this.points.resultText(width, result)}` }));
+    cell.textContent = this.filtered.resultText(mean, result);
+    if (width > 0) cell.append(element("small", { textContent: ` ± ${this.filtered.resultText(width, result)}` }));
   }
 
   rows() {
-    const shown = this.points.shown();
-    return this.byPoint ? [...this.points.grouped(shown, (run) => run.parameters).values()] : shown.map((run) => [run]);
+    const shown = this.filtered.shown();
+    return this.byCombination ? [...this.filtered.grouped(shown, (run) => run.parameters).values()] : shown.map((run) => [run]);
   }
 
   sort(name) {

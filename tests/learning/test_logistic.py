@@ -9,7 +9,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.models.mlr import MLR
+from fedmule.learning.models.logistic import MLR
 from fedmule.simulator.streams import Streams
 
 

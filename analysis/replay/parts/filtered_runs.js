@@ -1,6 +1,6 @@
-// Runs of a study, which of them the filters let through, and points: runs with the same parameters.
+// Runs of a study, which of them the filters let through, and combinations: runs that differ only in their seed.
 
-class Points {
+class FilteredRuns {
   constructor(content) {
     this.content = content;
     this.parameters = content.parameters;

@@ -9,7 +9,7 @@ from fedmule.learning.models.mlp import MLP
 
 
 class MLR(MLP):
-    """A linear layer and softmax; parameters are one vector [d]: the weights [c,f] row by row, then the bias [c]."""
+    """A linear layer and softmax; the vector [d] holds the weights [c,f] row by row, then the bias [c]."""
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__(features, classes, hidden=())
@@ -17,14 +17,14 @@ class MLR(MLP):
         self.classes = classes
 
     def flops(self, samples: int) -> float:
-        """Floating-point operations of one gradient over this many samples."""
+        """Return the floating-point operations of one gradient over this many samples."""
         forward = 2 * samples * self.features * self.classes + samples * self.classes
         softmax = 4 * samples * self.classes
         backward = 2 * samples * self.features * self.classes + samples * self.classes
         return float(forward + softmax + backward)
 
     def smoothness(self, data: ClientData) -> float | None:
-        """L: the largest over clients of half the largest eigenvalue of its second-moment matrix (with bias)."""
+        """L = max over clients of λ_max(second-moment matrix of the features and a constant 1) / 2."""
         largest = 0.0
         for first, count in zip(data.first[:-1], data.train_count, strict=True):
             x = data.features[first : first + count]
