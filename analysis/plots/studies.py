@@ -17,7 +17,7 @@ from fedmule.analysis.measures import PERSONAL, on_the_air
 from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
 from fedmule.analysis.plots.words import axis_of, is_number, label_of, named, scale_of
 from fedmule.analysis.studies import Study
-from fedmule.simulator.runs.columns import PERCENT
+from fedmule.simulator.runs.column_kinds import PERCENT
 
 Where = dict[str, Any]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fedmule.simulator.runs.columns import QUANTITIES, Scale
+from fedmule.simulator.runs.column_kinds import Scale
+from fedmule.simulator.runs.columns import QUANTITIES
 
 UNITS = {"_mps": "m/s", "_mbps": "Mb/s", "_m": "m", "_s": "s", "_db": "dB", "_dbm": "dBm", "_khz": "kHz", "_mhz": "MHz"}
 LONGEST = 32  # characters of a value's name
