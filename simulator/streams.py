@@ -23,7 +23,7 @@ class Streams:
         return np.random.default_rng(self._key(name))
 
     def draw(self, name: str) -> Callable[[IntArray, IntArray, int], FloatArray]:
-        """Return a function of ids [m], counters [m] and k: uniform numbers [m,k] that depend on (id, counter) alone."""
+        """Return a function of ids [m], counters [m] and k to uniform numbers [m,k], a hash of (id, counter) alone."""
         key = np.uint64(self._key(name) & 0xFFFFFFFFFFFFFFFF)
 
         def draw(ids: IntArray, counters: IntArray, k: int) -> FloatArray:

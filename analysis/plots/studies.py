@@ -169,7 +169,8 @@ def _results(study: Study, metric: str) -> pd.Series[Any]:
         raise ValueError(
             f"metric = {metric!r}: must be bytes or a numeric column of the study's index: {', '.join(numeric)}"
         )
-    return column.astype(float) / scale_of(metric).size
+    scaled: pd.Series[Any] = column.astype(float) / scale_of(metric).size
+    return scaled
 
 
 def _cell(axes: Axes, j: int, i: int, results: list[float], shade: float) -> None:
