@@ -11,7 +11,9 @@ from fedmule.learning.data.client_data import ClientData
 
 
 class Model(Protocol):
-    """A model whose parameters are one vector [d]. Optional attributes:
+    """A model whose parameters are one vector [d].
+
+    Optional attributes:
 
     - `random = True` (dropout): `gradient` takes a seed for each batch, [S], as its fourth argument.
     - `layers`: the number of parameters of each layer by name, in their order in the vector.
