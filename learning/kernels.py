@@ -58,10 +58,10 @@ def _constant(eps: float, size: int, dtype: Any) -> Array:
 def workspace(widths: tuple[int, ...], batch: int, dtype: Any) -> tuple[Array, Array, Array, Array]:
     """Allocate the memory of `steps`: outputs and errors of all layers, factors, and the numbers 0, 1, 2, and so on."""
     widest = max(widths[1:])
-    most = max(batch, widest)
-    shapes = (len(widths) - 1, batch, widest), (len(widths) - 1, batch, widest), (most + 1, most + AT_ONCE)
+    longest = max(batch, widest)
+    shapes = (len(widths) - 1, batch, widest), (len(widths) - 1, batch, widest), (longest + 1, longest + AT_ONCE)
     outputs, errors, factors = (np.empty(shape, dtype) for shape in shapes)
-    return outputs, errors, factors, np.arange(most)
+    return outputs, errors, factors, np.arange(longest)
 
 
 @compiled

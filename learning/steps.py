@@ -47,7 +47,7 @@ def widths(model: Model, eps: float | tuple[float, ...], like: Tensor) -> float 
 
 
 def clip(q: Tensor, eps: float | Tensor) -> Tensor:
-    """Clip q to ±eps."""
+    """Limit q to ±eps."""
     return torch.clamp(q, -eps, eps) if isinstance(eps, Tensor) else q.clamp(-eps, eps)
 
 

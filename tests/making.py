@@ -1,4 +1,4 @@
-"""Parts as scenarios make them: defaults come from the keys, numbers from the test."""
+"""Parts built as scenarios build them: defaults come from the keys classes, other values from the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedmule.simulator.scenario.parts import Choice, _load, choose, parameters_o
 
 COMMON = ("step_size", "batch_size", "local_steps", "open_at")
 
-# What tests call the algorithms, and the tables that scenarios choose them by.
+# Names of the algorithms in tests, and the tables that name them in scenarios.
 TABLES: dict[str, dict[str, Any]] = {
     "slack": {"kind": "rwsadmm"},
     "derived": {"kind": "rwsadmm", "variant": "derived"},
@@ -27,13 +27,13 @@ TABLES: dict[str, dict[str, Any]] = {
 
 
 def common_settings(**keys: Any) -> Settings:
-    """The numbers all algorithms share, with the defaults of scenarios."""
+    """Return the settings that all algorithms share, with the defaults of scenarios."""
     learning = Learning(**keys)
     return Settings(*(getattr(learning, name) for name in COMMON))
 
 
 def make(kind: str, data: Any, model: Any, start: Any, draw: Any, reference: Any = None, **keys: Any) -> Any:
-    """An algorithm; keys that only other algorithms have are ignored."""
+    """Build an algorithm; keys that only other algorithms have are ignored."""
     task = Task(data, model, common_settings(**{k: v for k, v in keys.items() if k in COMMON}), start, draw)
     if kind == "local":
         return Local(task, reference or make("slack", data, model, start, draw, **keys))
@@ -44,13 +44,13 @@ def make(kind: str, data: Any, model: Any, start: Any, draw: Any, reference: Any
 
 
 def synthetic(clients: int, generator: Any, site: Any = None, **keys: Any) -> Any:
-    """Synthetic samples."""
+    """Draw synthetic samples."""
     part = SyntheticDataset(**keys)
     return choose(part, "learning.dataset", {}).make(clients=clients, generator=generator, site=site)
 
 
 def from_file(clients: int, generator: Any, path: str, **keys: Any) -> Any:
-    """Samples of a file."""
+    """Read samples from a file."""
     return choose(FileDataset(path=path, **keys), "learning.dataset", {}).make(clients=clients, generator=generator)
 
 

@@ -1,4 +1,4 @@
-"""Small problems, and plain float64 numpy computations to compare with."""
+"""Small problems, and independent float64 numpy computations to compare with."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Problem:
-    """Data, model, start and batches; `build` makes an algorithm of it."""
+    """Data, model, start and batches; `build` builds an algorithm for them."""
 
     data: ClientData
     model: Any
@@ -47,7 +47,7 @@ def in_double(data: ClientData) -> ClientData:
 
 @pytest.fixture
 def problem() -> Callable[..., Problem]:
-    """A small Synthetic problem with unequal clients, in float64 unless told."""
+    """A small Synthetic problem with unequal clients, in float64 by default."""
 
     def make(clients: int = 7, seed: int = 1, double: bool = True, features: int = 5, samples=(6, 120)) -> Problem:
         streams = Streams(seed)
@@ -64,7 +64,7 @@ def problem() -> Callable[..., Problem]:
 
 @pytest.fixture
 def shared() -> Callable[..., Problem]:
-    """Clients whose samples follow one linear model: what one learns helps all."""
+    """Clients whose samples follow one linear model, so collaboration helps."""
 
     def make(clients: int = 20, seed: int = 1, samples: int = 40, test_share: float = 0.5, classes: int = 4) -> Problem:
         streams = Streams(seed)
@@ -114,7 +114,7 @@ class Quadratic(Problem):
 
 @pytest.fixture
 def quadratic() -> Quadratic:
-    """Three clients of 4, 8 and 16 samples with different quadratic losses; every batch of 16 is all of a client's."""
+    """Clients of 4, 8 and 16 samples with different quadratic losses; a batch of 16 holds all of a client's samples."""
     generator = np.random.default_rng(7)
     counts, size = np.array([4, 8, 16]), 3
     first = np.concatenate([[0], np.cumsum(counts + 1)])
@@ -135,7 +135,7 @@ def quadratic() -> Quadratic:
 
 @pytest.fixture
 def contacts() -> Callable[..., list[Contact]]:
-    """Random contacts of one or several clients, all at one progress or spread over a run."""
+    """Random contacts of one or several clients, at a fixed progress or spread over a run."""
 
     def make(clients: int, visits: int, seed: int = 0, most: int = 4, progress: float | None = None) -> list[Contact]:
         generator = np.random.default_rng(seed)
@@ -159,7 +159,7 @@ def contact() -> Callable[..., Contact]:
     return make
 
 
-# --- plain computations ------------------------------------------------------------------------------------
+# --- independent computations ------------------------------------------------------------------------------------
 
 
 def _log_softmax(scores: np.ndarray) -> np.ndarray:
@@ -202,10 +202,10 @@ def _search(function: Callable, low: np.ndarray, high: np.ndarray, rounds: int =
 
 @pytest.fixture(scope="session")
 def plain() -> SimpleNamespace:
-    """Softmax regression and searches in plain numpy, one client at a time."""
+    """Softmax regression and searches in numpy, one client at a time."""
 
     class Replay:
-        """The gradients an algorithm is about to take, from the batches of a twin of it."""
+        """The gradients of an algorithm, from the batches of an identical twin."""
 
         def __init__(self, twin: Algorithm) -> None:
             self.twin = twin
@@ -244,7 +244,7 @@ def plain() -> SimpleNamespace:
 
 @pytest.fixture(scope="session")
 def state() -> Callable[[Algorithm], dict[str, Any]]:
-    """A copy of everything an algorithm remembers, its reference's included."""
+    """Function that copies the complete state of an algorithm, including its reference."""
 
     def copy(algorithm: Algorithm) -> dict[str, Any]:
         found = {}

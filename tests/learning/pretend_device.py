@@ -1,7 +1,7 @@
-"""A device that is not there: its tensors compute on the CPU, but like a GPU's they do not mix with tensors elsewhere.
+"""A pretended device: its tensors compute on the CPU but, like those of a GPU, do not mix with tensors elsewhere.
 
-Inside `with Pretend() as device`, `tensor.to(PRETEND)` moves numbers to it and `.cpu()` back; `device.read` notes of
-how many numbers each move back was.
+Inside `with Pretend() as device`, `tensor.to(PRETEND)` moves a tensor there and `.cpu()` back; `device.read` lists how
+many numbers each move back copied.
 """
 
 from __future__ import annotations
@@ -19,12 +19,18 @@ aten = torch.ops.aten
 
 
 class There(torch.Tensor):
-    """A tensor on the pretended device; its numbers are in `values`."""
+    """A tensor on the pretended device; its data are in `values`."""
 
     @staticmethod
     def __new__(cls, values: torch.Tensor) -> There:
-        sites = {"strides": values.stride(), "storage_offset": values.storage_offset()}
-        return cls._make_wrapper_subclass(cls, values.shape, dtype=values.dtype, device=PRETEND, **sites)
+        return cls._make_wrapper_subclass(
+            cls,
+            values.shape,
+            strides=values.stride(),
+            storage_offset=values.storage_offset(),
+            dtype=values.dtype,
+            device=PRETEND,
+        )
 
     def __init__(self, values: torch.Tensor) -> None:
         self.values = values
@@ -35,7 +41,7 @@ class There(torch.Tensor):
 
 
 class Pretend(TorchDispatchMode):
-    """Does what tensors ask for, on the CPU, and refuses what a GPU would refuse."""
+    """Dispatcher that runs operations on the CPU and refuses those that a GPU would refuse."""
 
     def __init__(self) -> None:
         super().__init__()

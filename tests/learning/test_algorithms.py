@@ -1,4 +1,4 @@
-"""What all algorithms have in common."""
+"""Properties that all algorithms share."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ KINDS = [
     *("slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"),
     *("neighbourhood", "ifca"),
 ]
-TRY_OUT = ("neighbourhood", "ifca")  # clients get several models to try, which weighs more
+TRY_OUT = ("neighbourhood", "ifca")  # clients receive several models to try, which costs more
 PER_CLIENT = (
     *("models", "duals", "contributions", "participations", "last_step_sq", "seen", "released"),
     *("own", "alpha", "cluster", "_trials"),
@@ -20,7 +20,7 @@ PER_CLIENT = (
 
 
 def prepared(small, kind, contacts):
-    """An algorithm in the middle of a run; `printed` moves only from a start that is not its own."""
+    """An algorithm in the middle of a run; `printed` moves only from a start other than its own."""
     algorithm = small.build(kind, local_steps=2, open_at=0.5, eps=0.01, beta=5.0, kappa=0.1)
     if kind == "printed":
         algorithm.token = small.start.clone()
@@ -32,7 +32,7 @@ def prepared(small, kind, contacts):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("progress", [0.2, 0.9])
-def test_an_update_touches_the_delivered_only(problem, contacts, contact, state, kind, progress):
+def test_an_update_changes_only_the_delivered_clients(problem, contacts, contact, state, kind, progress):
     algorithm = prepared(problem(), kind, contacts)
     before = state(algorithm)
     algorithm.update(contact(1, 4, progress=progress))
@@ -47,7 +47,7 @@ def test_an_update_touches_the_delivered_only(problem, contacts, contact, state,
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("progress", [0.2, 0.9])
-def test_asking_what_an_exchange_weighs_changes_nothing(problem, contacts, contact, state, kind, progress):
+def test_asking_for_the_cost_of_an_exchange_changes_nothing(problem, contacts, contact, state, kind, progress):
     algorithm = prepared(problem(), kind, contacts)
     algorithm.update(contact(1, progress=progress))
     before = state(algorithm)
@@ -92,7 +92,7 @@ def test_algorithms_do_not_share_state(problem, contact, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_length_of_a_clients_last_step(problem, contacts, kind):
+def test_the_length_of_each_clients_last_step_is_recorded(problem, contacts, kind):
     algorithm = prepared(problem(), kind, contacts)
     expected = algorithm.last_step_sq.numpy().copy()
     for contact in contacts(7, 20, seed=5):
@@ -105,7 +105,7 @@ def test_the_length_of_a_clients_last_step(problem, contacts, kind):
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in TRY_OUT])
-def test_weight_of_an_exchange(problem, kind):
+def test_cost_of_an_exchange(problem, kind):
     small = problem(features=5)
     algorithm = small.build(kind, local_steps=4, batch_size=10)
     exchange = algorithm.exchange(np.array([0, 2, 5]), 0.0)
@@ -128,7 +128,7 @@ def test_weight_of_an_exchange(problem, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_everyone_begins_with_the_same_model(problem, kind):
+def test_all_clients_start_with_the_same_model(problem, kind):
     algorithm = problem().build(kind)
     assert torch.equal(algorithm.models, algorithm.token.repeat(7, 1))
 
@@ -172,8 +172,8 @@ def test_every_gradient_is_counted(problem, contact, kind, progress, keys):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("keys", [{}, {"adaptive": True, "fine_tune": True}])
-def test_the_clients_have_no_order(problem, contacts, kind, keys):
-    """The same clients under other numbers end with the same models, up to rounding."""
+def test_the_order_of_clients_does_not_matter(problem, contacts, kind, keys):
+    """Renumbering the clients gives the same models, up to rounding."""
     small, order = problem(), np.random.default_rng(2).permutation(7)  # new client j is old client order[j]
     data = small.data
     rows = np.concatenate([np.arange(data.first[i], data.first[i + 1]) for i in order])
@@ -181,18 +181,18 @@ def test_the_clients_have_no_order(problem, contacts, kind, keys):
     shuffled = ClientData(data.features[rows], data.labels[rows], data.classes, first, data.train_count[order])
 
     def draw(ids, counts, k):
-        client = (counts >= 0).all()  # others are no clients' numbers
+        client = (counts >= 0).all()  # otherwise the ids are not clients
         return small.draw(order[ids] if client else ids, counts, k)
 
     if keys and kind == "per_fedavg":
         keys = {"variant": "hessian_free"}
     keys = {"local_steps": 3, "beta": 5.0, "kappa": 0.1, "open_at": 0.6, **keys}
     one, other = small.build(kind, **keys), replace(small, data=shuffled, draw=draw).build(kind, **keys)
-    for meeting in contacts(7, 15):
-        one.update(meeting)
+    for contact in contacts(7, 15):
+        one.update(contact)
         new = np.argsort(order)
-        who = np.sort(new[meeting.clients])
-        other.update(replace(meeting, clients=who, near=who, visited=int(new[meeting.visited])))
+        who = np.sort(new[contact.clients])
+        other.update(replace(contact, clients=who, near=who, visited=int(new[contact.visited])))
     np.testing.assert_allclose(other.models.numpy(), one.models.numpy()[order], rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(other.token.numpy(), one.token.numpy(), rtol=1e-9, atol=1e-11)
     if kind != "printed":

@@ -15,7 +15,7 @@ def random_point(seed=4):
     return v, w, torch.tensor([[0.3], [0.8]], dtype=torch.float64), features, labels
 
 
-def test_steps_are_down_the_gradients_of_the_mixture(problem):
+def test_steps_follow_the_gradients_of_the_mixture(problem):
     """The gradients of f(αv + (1 − α)w) with respect to v and to α, by autograd."""
     v, w, alpha, features, labels = random_point()
     v_, alpha_ = v.clone().requires_grad_(), alpha.clone().requires_grad_()
@@ -28,7 +28,7 @@ def test_steps_are_down_the_gradients_of_the_mixture(problem):
     torch.testing.assert_close(alpha_step(alpha, v, w, g, 0.02), alpha - 0.02 * to_alpha, rtol=1e-10, atol=1e-12)
 
 
-def test_the_share_stays_between_none_and_all():
+def test_alpha_stays_between_zero_and_one():
     v, w, alpha, *_ = random_point()
     for sign, limit in ((1, 0.0), (-1, 1.0)):
         assert (alpha_step(alpha, v, w, sign * (v - w), 100.0) == limit).all()
@@ -66,7 +66,7 @@ def test_runs_follow_the_equations(problem, plain, contacts, adaptive):
     assert (np.ptp(alpha) > 0.05) == adaptive
 
 
-def test_with_nothing_of_ones_own_it_is_fedavg(problem, contacts):
+def test_alpha_zero_is_fedavg(problem, contacts):
     small = problem()
     apfl, fedavg = small.build("apfl", alpha=0.0), small.build("fedavg")
     for contact in contacts(7, 30):
@@ -76,7 +76,7 @@ def test_with_nothing_of_ones_own_it_is_fedavg(problem, contacts):
     torch.testing.assert_close(apfl.models, fedavg.models, rtol=0, atol=1e-12)
 
 
-def test_with_all_of_ones_own_it_is_local_training(problem, contacts):
+def test_alpha_one_is_local_training(problem, contacts):
     small = problem()
     apfl, local = small.build("apfl", alpha=1.0), small.build("local", reference=small.build("fedavg"))
     for contact in contacts(7, 30):
@@ -85,8 +85,8 @@ def test_with_all_of_ones_own_it_is_local_training(problem, contacts):
     torch.testing.assert_close(apfl.models, local.models, rtol=0, atol=1e-12)
 
 
-def test_it_ends_at_the_fixed_point_of_its_objective(quadratic):
-    """Token: least Σ n_i f_i. With w = y the mixture is the client's own minimiser; w then takes its local step."""
+def test_it_converges_to_the_fixed_point_of_its_objective(quadratic):
+    """The token minimises Σ n_i f_i. With w = y the mixture minimises f_i; w then takes its local step."""
     algorithm = quadratic.build("apfl", local_steps=1, batch_size=16, step_size=0.3, alpha=0.7)
     for _ in range(600):
         algorithm.update(Contact(np.arange(3), 3, 0.0))

@@ -1,4 +1,4 @@
-"""A client's batches: its own training samples, by its own participation count alone."""
+"""A client's batches: its own training samples, determined by its participation count alone."""
 
 from dataclasses import replace
 
@@ -35,8 +35,8 @@ def by_client(algorithm, contacts):
     found = {}
     for clients in contacts:
         rows = algorithm._batches(ids(*clients))
-        for site, client in enumerate(clients):
-            found.setdefault(client, []).append(rows[:, site])
+        for position, client in enumerate(clients):
+            found.setdefault(client, []).append(rows[:, position])
     return found
 
 
@@ -45,7 +45,7 @@ def test_shape():
     assert algorithm._batches(ids(0, 2)).shape == (3, 2, 8)
 
 
-def test_asking_for_more_batches_leaves_the_first_as_they_are():
+def test_drawing_more_batches_does_not_change_the_first():
     sizes = [5, 9, 30], [2, 3, 4]
     few, many = (blank(*sizes, Streams(1).draw("batches")) for _ in range(2))
     for _ in range(2):
@@ -55,8 +55,8 @@ def test_asking_for_more_batches_leaves_the_first_as_they_are():
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sets(st.integers(0, 5), min_size=1), min_size=1, max_size=12), st.randoms())
-def test_batches_depend_on_the_clients_own_count_alone(contacts, random):
-    """One by one, shuffled between clients, gives each client the same batches as all together."""
+def test_batches_depend_only_on_the_clients_own_count(contacts, random):
+    """Contacts one by one, in shuffled order, give each client the same batches as joint contacts."""
     sizes = [1, 3, 8, 20, 50, 7], [1, 1, 2, 5, 10, 3]
     together = by_client(blank(*sizes, Streams(4).draw("batches")), [sorted(who) for who in contacts])
     alone = [(client,) for who in contacts for client in who]
@@ -81,7 +81,7 @@ def test_batches_differ_between_seeds_counts_steps_and_clients():
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=8), st.integers(0, 2**32))
-def test_batches_hold_own_training_rows_only(sizes, seed):
+def test_batches_hold_only_the_clients_training_rows(sizes, seed):
     train, test = zip(*sizes, strict=True)
     algorithm = blank(train, test, Streams(seed).draw("batches"))
     everyone = np.arange(len(train))
@@ -94,7 +94,7 @@ def test_batches_hold_own_training_rows_only(sizes, seed):
 
 
 @pytest.mark.parametrize("u", [0.0, np.nextafter(1.0, 0.0)])
-def test_the_smallest_and_the_largest_number_stay_inside(u):
+def test_extreme_random_numbers_stay_inside_the_training_rows(u):
     def draw(clients, counts, k):
         return np.full((len(clients), k), u)
 
@@ -132,8 +132,8 @@ def test_clients_with_fewer_samples_than_a_batch_learn(problem, contact, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_updates_use_training_rows_of_the_delivered_only(problem, contact, kind):
-    """Spoiling every other row changes nothing."""
+def test_updates_use_only_training_rows_of_delivered_clients(problem, contact, kind):
+    """Setting every other row to nan changes nothing."""
     one, other = problem(), problem()
     keep = torch.zeros(len(one.data.labels), dtype=torch.bool)
     for client in (1, 4):

@@ -1,4 +1,4 @@
-"""Several vehicles, each with a token: against plain numpy that keeps every client's contribution apart."""
+"""Several vehicles, each with a token, against numpy that stores every client's contribution separately."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ W = 3
 
 
 def events(contacts: Callable[..., Any], clients: int, visits: int) -> list[Any]:
-    """Contacts of random vehicles, and now and then two that meet."""
+    """Contacts of random vehicles, and occasional meetings of two."""
     draw, made = np.random.default_rng(5), []
     for contact in contacts(clients, visits, progress=0.0, most=2):
         made.append((int(draw.integers(W)), contact))
@@ -36,14 +36,14 @@ def play(carried: Carried, made: list[Any]) -> None:
 
 
 class PlainSlack:
-    """Slack at eps = 0 for W vehicles, one client and one number after the other."""
+    """Slack at eps = 0 for W vehicles, one client and one number at a time."""
 
     def __init__(self, start: np.ndarray, clients: int, replay: Any, merge: str, growing: bool) -> None:
         self.start, self.n, self.replay, self.merge, self.growing = start, clients, replay, merge, growing
         self.tokens = [start.copy() for _ in range(W)]
         self.dual, self.stored = np.zeros((clients, len(start))), np.tile(start, (clients, 1))
         self.seen: set[int] = set()
-        # Of every change: who made it, and by how much; each vehicle knows some of them.
+        # Every change: the vehicle that made it, and its size; each vehicle knows some of them.
         self.changes: list[np.ndarray] = []
         self.knows: list[set[int]] = [set() for _ in range(W)]
         self.counts: list[set[int]] = [set() for _ in range(W)]
@@ -136,7 +136,7 @@ def test_averaged_tokens_keep_the_mean_of_all_contributions(problem, contacts, k
 
 
 @pytest.mark.parametrize("kind", ["slack", "fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "walkman", "ifca"])
-def test_one_vehicle_carries_what_the_algorithm_would(problem, contacts, kind: str) -> None:
+def test_one_vehicle_behaves_like_the_algorithm_alone(problem, contacts, kind: str) -> None:
     made = problem()
     alone, carried = made.build(kind, **SETTINGS), made.build(kind, **SETTINGS)
     by_one = carried_by(1, carried)
@@ -147,7 +147,7 @@ def test_one_vehicle_carries_what_the_algorithm_would(problem, contacts, kind: s
 
 
 @pytest.mark.parametrize("kind", ["fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "slack"])
-def test_tokens_that_are_no_such_means_are_averaged(problem, contact, kind: str) -> None:
+def test_tokens_that_cannot_be_added_up_are_averaged(problem, contact, kind: str) -> None:
     made = problem()
     pace = {"token_pace": 0.3} if kind == "slack" else {}
     algorithm = made.build(kind, **SETTINGS, **pace)
@@ -161,13 +161,13 @@ def test_tokens_that_are_no_such_means_are_averaged(problem, contact, kind: str)
     alone.update(contact(0, 1))
     carried.meet(0, 1)
     for name in names:
-        assert torch.equal(before[0][name], getattr(alone, name))  # what the first did is as if it were alone
+        assert torch.equal(before[0][name], getattr(alone, name))  # the first vehicle acted as if it were alone
         assert not torch.equal(before[0][name], before[1][name])
         for v in range(2):
             assert torch.equal(carried.of(v)[name], (before[0][name] + before[1][name]) / 2)
 
 
-def test_the_cost_of_a_meeting(problem, contact) -> None:
+def test_cost_of_a_meeting(problem, contact) -> None:
     made = problem()
     size = 4 * made.model.parameters
     averaged = carried_by(3, made.build("fedavg")).meeting(0, 1, 0.0)
@@ -177,26 +177,26 @@ def test_the_cost_of_a_meeting(problem, contact) -> None:
     slack = carried_by(3, made.build("slack", open_at=0.75))
     overhead = 4 * 3 + 1  # counts of three vehicles' contacts, and a bit for each of seven clients
 
-    def cost(a: int, b: int, progress: float = 0.0) -> tuple[int, int]:
+    def bytes_of(a: int, b: int, progress: float = 0.0) -> tuple[int, int]:
         exchange = slack.meeting(a, b, progress)
         return int(exchange.bytes_down[0]), int(exchange.bytes_up[0])
 
-    assert cost(0, 1) == (0, 0)  # nothing has happened yet
+    assert bytes_of(0, 1) == (0, 0)  # nothing has happened yet
     slack.update(0, contact(1))
-    assert cost(0, 1) == (size + overhead, overhead)
+    assert bytes_of(0, 1) == (size + overhead, overhead)
     slack.meet(0, 1)
-    assert cost(0, 1) == (0, 0)
+    assert bytes_of(0, 1) == (0, 0)
     slack.update(1, contact(2))
-    assert cost(1, 2) == (2 * size + overhead, overhead)  # it passes on what it heard
-    assert cost(1, 2, 0.8) == (0, 0)  # clients train on their own
+    assert bytes_of(1, 2) == (2 * size + overhead, overhead)  # it passes on changes it received
+    assert bytes_of(1, 2, 0.8) == (0, 0)  # clients train alone
     local = carried_by(3, made.build("local"))
     local.update(0, contact(1))
-    assert local.meeting(0, 1, 0.0).bytes_down.tolist() == [size + overhead]  # as long as its reference's
+    assert local.meeting(0, 1, 0.0).bytes_down.tolist() == [size + overhead]  # the cost of its reference
     assert not local.meeting(0, 1, 0.0).charged
 
 
-def test_tokens_that_never_meet_stay_apart_but_bounded(problem, contacts) -> None:
-    """Averaging counts each change W times: without meetings tokens run away from each other. Adding up does not."""
+def test_added_up_tokens_stay_bounded_without_meetings(problem, contacts) -> None:
+    """Averaging counts each change W times, so tokens diverge without meetings; adding up does not."""
     made = problem(clients=12, double=False)
     spread = {}
     for merge in ("add_up", "average"):

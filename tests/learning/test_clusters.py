@@ -1,4 +1,4 @@
-"""FedAvg with several models: IFCA, and the oracle that knows who belongs together."""
+"""FedAvg with several models: IFCA, and the oracle that knows the true clusters."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def test_with_one_cluster_it_is_fedavg_bit_for_bit(problem, contacts, fine_tune,
     assert torch.equal(ifca.tokens(np.arange(7)), fedavg.token.repeat(7, 1))
 
 
-def test_clusters_start_apart_and_of_the_same_law(problem):
+def test_clusters_start_apart_with_the_same_distribution(problem):
     algorithm = problem(features=60).build("ifca", clusters=5)
     centres, start = algorithm.centres, algorithm.models[0]
     assert torch.equal(centres[0], start)
@@ -63,8 +63,8 @@ def best(plain, algorithm, client):
     return int(np.argmin(losses))
 
 
-def test_clients_take_the_cluster_of_least_loss_and_only_those_chosen_move(problem, plain, contacts):
-    """Whole updates against a plain computation."""
+def test_clients_choose_the_cluster_of_lowest_loss_and_only_chosen_clusters_move(problem, plain, contacts):
+    """Complete updates against numpy."""
     small = problem()
     keys = {"clusters": 4, "local_steps": 3, "batch_size": 6}
     algorithm, replay = small.build("ifca", **keys), plain.Replay(small.build("fedavg", **keys))
@@ -113,7 +113,7 @@ def meet(clients, progress=0.0):
     return Contact(np.asarray(clients), len(clients), progress)
 
 
-def test_a_client_never_met_would_be_given_what_suits_it(shared):
+def test_a_client_never_met_would_receive_its_best_cluster(shared):
     small, group = in_two(shared, 0)
     algorithm = small.build("ifca", clusters=2, local_steps=5)
     for _ in range(25):
@@ -123,28 +123,28 @@ def test_a_client_never_met_would_be_given_what_suits_it(shared):
     expected = algorithm.centres[[mine[g] for g in group[8:]]]
     assert torch.equal(algorithm.tokens(np.arange(8, 12)), expected)
     assert not algorithm.participations[8:].any()
-    assert not algorithm.cluster[8:].any()  # asking is not taking
+    assert not algorithm.cluster[8:].any()  # asking for tokens does not change the choice
 
 
-def test_weight_of_an_exchange(problem, contact):
+def test_cost_of_an_exchange(problem, contact):
     small = problem()
     keys = {"fine_tune": True, "open_at": 0.5}
     algorithm, fedavg = small.build("ifca", clusters=3, **keys), small.build("fedavg", **keys)
-    who, whole = np.array([1, 2, 4]), 4 * 18
-    looks = 3 * small.model.flops(1) / 3 * small.data.train_count[who]
+    who, size = np.array([1, 2, 4]), 4 * 18
+    trials = 3 * small.model.flops(1) / 3 * small.data.train_count[who]
     exchange, plainly = algorithm.exchange(who, 0.4), fedavg.exchange(who, 0.4)
-    assert exchange.bytes_down.tolist() == [3 * whole] * 3
-    assert exchange.bytes_up.tolist() == [whole + 4] * 3  # and which one it is
-    np.testing.assert_allclose(exchange.flops, plainly.flops + looks)
+    assert exchange.bytes_down.tolist() == [3 * size] * 3
+    assert exchange.bytes_up.tolist() == [size + 4] * 3  # plus the index of the model
+    np.testing.assert_allclose(exchange.flops, plainly.flops + trials)
     assert exchange.broadcast
     algorithm.update(contact(2, progress=0.5))
     exchange = algorithm.exchange(who, 0.6)
-    assert exchange.bytes_down.tolist() == [3 * whole, 0, 3 * whole]
+    assert exchange.bytes_down.tolist() == [3 * size, 0, 3 * size]
     assert exchange.bytes_up.tolist() == [0] * 3
-    np.testing.assert_allclose(exchange.flops, plainly.flops + looks * [1, 0, 1])
+    np.testing.assert_allclose(exchange.flops, plainly.flops + trials * [1, 0, 1])
 
 
-def test_after_the_opening_clients_train_alone_from_the_cluster_they_take(problem, plain, contacts):
+def test_after_the_opening_clients_train_alone_from_their_cluster(problem, plain, contacts):
     small = problem()
     keys = {"clusters": 3, "fine_tune": True, "open_at": 0.5, "local_steps": 3}
     algorithm, twin = small.build("ifca", **keys), small.build("ifca", **keys)
@@ -170,7 +170,7 @@ def test_after_the_opening_clients_train_alone_from_the_cluster_they_take(proble
 
 
 @pytest.mark.parametrize("fine_tune", [False, True])
-def test_the_oracle_is_a_fedavg_for_each_site(problem, contacts, fine_tune):
+def test_the_oracle_is_fedavg_within_each_site(problem, contacts, fine_tune):
     small = problem()
     site = np.array([0, 2, 1, 0, 2, 2, 1])
     keys = {"fine_tune": fine_tune, "open_at": 0.6, "local_steps": 3}
@@ -196,7 +196,7 @@ def test_the_oracle_gives_a_client_never_met_the_model_of_its_site(problem, cont
     assert not torch.equal(*oracle.centres)
 
 
-def test_the_oracle_follows_clients_who_move(problem, contact):
+def test_the_oracle_follows_clients_that_move(problem, contact):
     oracle = at_sites(problem(), [0, 1, 1, 0, 0, 1, 1]).build("squad_oracle", step_size=1e-9, local_steps=1)
     oracle.centres[1] += 1.0
     oracle.data.site[0] = 1
@@ -204,7 +204,7 @@ def test_the_oracle_follows_clients_who_move(problem, contact):
     torch.testing.assert_close(oracle.models[0], oracle.centres[1], atol=1e-6, rtol=0)
 
 
-def test_the_oracle_sends_each_its_own_model(problem):
+def test_the_oracle_sends_by_unicast(problem):
     oracle = at_sites(problem(), [0, 1, 1, 0, 0, 1, 1]).build("squad_oracle")
     exchange = oracle.exchange(np.array([0, 1]), 0.0)
     assert exchange.bytes_down.tolist() == exchange.bytes_up.tolist() == [4 * 18] * 2

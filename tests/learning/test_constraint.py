@@ -11,7 +11,7 @@ from fedmule.learning.evaluate import Evaluator
 
 
 class Run:
-    """A run of an algorithm with its evaluator that notes what L_β and M_β need, apart from the algorithm."""
+    """A run with an evaluator, which records separately what L_β and M_β need."""
 
     def __init__(self, small, kind, contacts, **keys):
         self.algorithm = algorithm = small.build(kind, **keys)
@@ -53,7 +53,7 @@ KEYS = {"beta": 3.0, "kappa": 0.3, "eps": 0.01, "local_steps": 3, "batch_size": 
 @pytest.mark.parametrize("visits", [0, 3, 40])
 @pytest.mark.parametrize("chunk", [4096, 3])
 def test_diagnostics(problem, plain, contacts, monkeypatch, kind, visits, chunk):
-    """With few visits some clients were never met: s = 0 there."""
+    """With few visits some clients are never met: s = 0 for them."""
     monkeypatch.setattr(constraint, "CHUNK", chunk)
     run = Run(problem(), kind, contacts(7, visits, most=2), **KEYS)
     overview = run.evaluator.overview(0.4)
@@ -87,13 +87,13 @@ def test_diagnostics_in_single_precision(problem, plain, contacts):
     assert overview.lyapunov == pytest.approx(lyapunov, rel=1e-3)
 
 
-def test_chunks_give_the_same(problem, contacts, monkeypatch):
+def test_the_chunk_size_does_not_matter(problem, contacts, monkeypatch):
     run = Run(problem(clients=20), "slack", contacts(20, 40), **KEYS)
-    whole = run.algorithm.constraint(0.4)
+    complete = run.algorithm.constraint(0.4)
     for chunk in (1, 7, 20):
         monkeypatch.setattr(constraint, "CHUNK", chunk)
         parts = run.algorithm.constraint(0.4)
-        assert vars(parts) == pytest.approx(vars(whole), rel=1e-12)
+        assert vars(parts) == pytest.approx(vars(complete), rel=1e-12)
 
 
 def test_measure_by_hand():

@@ -1,4 +1,4 @@
-"""Runs keep their numbers on one device: on a pretended GPU they end with the CPU's bits, and nothing mixes."""
+"""Runs on a pretended GPU give the same bits as on the CPU, and never mix devices."""
 
 from dataclasses import asdict, replace
 
@@ -23,7 +23,7 @@ VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]
 
 @pytest.fixture(autouse=True)
 def _no_compiled_loops(monkeypatch):
-    """They run on a CPU alone; here the same tensor operations run in both sites."""
+    """Compiled loops run on a CPU only; here both devices run the same tensor operations."""
     for module in ("steps", "models.mlp", "algorithms.rwsadmm"):
         monkeypatch.setattr(f"fedmule.learning.{module}.kernels_for", lambda *tensors: None)
 
@@ -44,7 +44,7 @@ def build(small, kind):
 
 
 def assert_same(ours, theirs):
-    """But for M_β, whose norm is of another algorithm there."""
+    """Compare exactly, except M_β, whose norm another algorithm computes there."""
     for a, b in zip(ours, theirs, strict=True):
         one, other = asdict(a), asdict(b)
         assert (one.pop("lyapunov", 0) or 0) == pytest.approx(other.pop("lyapunov", 0) or 0, rel=1e-4)
@@ -56,7 +56,7 @@ def assert_same(ours, theirs):
     ("kind", "model"),
     [*((kind, model) for kind in KINDS for model in ("mlr", "mlp")), ("slack", "module"), ("apfl", "module")],
 )
-def test_updates_and_evaluation_mix_no_devices_and_give_the_same_bits(problem, kind, model):
+def test_updates_and_evaluation_give_the_same_bits_on_both_devices(problem, kind, model):
     small = problem(double=False)
     model = network(model, small)
     data = replace(small.data, site=np.arange(7) % 2)
@@ -84,8 +84,8 @@ def test_updates_and_evaluation_mix_no_devices_and_give_the_same_bits(problem, k
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("neighbourhood", "ifca")])  # they choose
-def test_an_update_reads_single_numbers_only(problem, kind):
-    """What is logged: waiting for more would hold a GPU up."""
+def test_an_update_reads_only_single_numbers(problem, kind):
+    """Only what is logged: waiting for more would stall a GPU."""
     here = problem(double=False)
     here = replace(here, data=replace(here.data, site=np.arange(7) % 2))
     with Pretend() as device:
@@ -98,7 +98,7 @@ def test_an_update_reads_single_numbers_only(problem, kind):
             assert set(device.read) == {1}
 
 
-def test_a_whole_run_on_another_device_writes_the_same_log(small, monkeypatch):
+def test_a_complete_run_on_another_device_writes_the_same_log(small, monkeypatch):
     def rows_of(device):
         monkeypatch.setattr("fedmule.simulator.build.choose_device", lambda name: device)
         simulation, rows = Simulation(small(learning={"validation_share": 0.1})), []
@@ -119,7 +119,7 @@ def test_a_whole_run_on_another_device_writes_the_same_log(small, monkeypatch):
         np.testing.assert_equal(ours, theirs)
 
 
-def test_mixing_is_noticed():
+def test_mixing_devices_is_detected():
     with Pretend() as device:
         there, here = torch.ones(3).to(PRETEND), torch.ones(3)
         for mix in (

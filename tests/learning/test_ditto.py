@@ -8,7 +8,7 @@ from fedmule.learning.algorithms.base import Contact
 from fedmule.learning.algorithms.ditto import pull_to_token
 
 
-def test_the_step_is_down_the_gradient_of_the_personal_objective(problem):
+def test_the_step_follows_the_gradient_of_the_personal_objective(problem):
     """f(v) + (λ/2)|v − y|², by autograd."""
     small = problem(clients=2)
     generator = np.random.default_rng(3)
@@ -17,10 +17,10 @@ def test_the_step_is_down_the_gradient_of_the_personal_objective(problem):
     features, labels = small.data.features[rows], small.data.labels[rows]
     loss = torch.nn.functional.cross_entropy(features @ v[:15].view(3, 5).T + v[15:], labels)
     g = torch.autograd.grad(loss, v, retain_graph=True)[0]
-    whole = torch.autograd.grad(loss + 0.7 / 2 * (v - y).square().sum(), v)[0]
+    total = torch.autograd.grad(loss + 0.7 / 2 * (v - y).square().sum(), v)[0]
     pull = pull_to_token(y, 0.3, 0.7)
     assert pull.first
-    torch.testing.assert_close(pull(v) - 0.3 * g, v - 0.3 * whole, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(pull(v) - 0.3 * g, v - 0.3 * total, rtol=1e-12, atol=1e-12)
 
 
 def test_runs_follow_the_equations(problem, plain, contacts):
@@ -48,7 +48,7 @@ def test_runs_follow_the_equations(problem, plain, contacts):
 
 
 @pytest.mark.parametrize("double", [True, False])
-def test_without_pull_it_is_fedavg_beside_local_training_bit_for_bit(problem, contacts, double):
+def test_without_pull_it_is_fedavg_and_local_training_bit_for_bit(problem, contacts, double):
     small = problem(double=double)
     ditto = small.build("ditto", strength=0.0)
     fedavg, local = small.build("fedavg"), small.build("local", reference=small.build("fedavg"))
@@ -60,8 +60,8 @@ def test_without_pull_it_is_fedavg_beside_local_training_bit_for_bit(problem, co
     assert torch.equal(ditto.models, local.models)
 
 
-def test_it_ends_at_the_fixed_point_of_its_objective(quadratic):
-    """Token: least Σ n_i f_i. Personal: least f_i(v) + (λ/2)|v − y|²."""
+def test_it_converges_to_the_fixed_point_of_its_objective(quadratic):
+    """The token minimises Σ n_i f_i, personal models f_i(v) + (λ/2)|v − y|²."""
     algorithm = quadratic.build("ditto", local_steps=1, batch_size=16, step_size=0.3, strength=0.6)
     for _ in range(400):
         algorithm.update(Contact(np.arange(3), 3, 0.0))

@@ -1,4 +1,4 @@
-"""Accuracies kept up to date at a cost in proportion to what changed."""
+"""Accuracies kept up to date at a cost proportional to the clients that changed."""
 
 import numpy as np
 import pytest
@@ -11,22 +11,22 @@ KINDS = ["slack", "derived", "fedavg", "walkman", "local"]
 
 
 class Watched:
-    """A model that notes which samples it is asked about."""
+    """A model that records the samples it scores."""
 
     def __init__(self, model):
-        self.model, self.asked = model, []
+        self.model, self.scored = model, []
 
     def __getattr__(self, name):
         return getattr(self.model, name)
 
     def scores(self, x, features):
-        self.asked.append(features)
+        self.scored.append(features)
         return self.model.scores(x, features)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("double", [True, False])
-def test_accuracies_equal_those_of_everyone_evaluated(problem, plain, contacts, kind, double):
+def test_accuracies_equal_an_evaluation_of_all_clients(problem, plain, contacts, kind, double):
     small = problem(double=double)
     algorithm = small.build(kind, local_steps=3)
     evaluator = Evaluator(algorithm)
@@ -44,7 +44,7 @@ def test_accuracies_equal_those_of_everyone_evaluated(problem, plain, contacts, 
     assert evaluator.test.mean != pytest.approx(evaluator.test.weighted, rel=1e-6)
 
 
-def test_at_the_start_everyone_is_counted(problem, plain):
+def test_all_clients_are_evaluated_at_the_start(problem, plain):
     small = problem()
     evaluator = Evaluator(small.build("slack"))
     each = [plain.test_accuracy(small.start.numpy(), small.data, i) for i in range(7)]
@@ -53,7 +53,7 @@ def test_at_the_start_everyone_is_counted(problem, plain):
     assert evaluator.test.weighted == pytest.approx(np.average(each, weights=small.data.test_count))
 
 
-def test_at_the_start_of_printed_the_zero_model_is_counted(problem, plain):
+def test_printed_starts_with_the_accuracy_of_the_zero_model(problem, plain):
     small = problem()
     evaluator = Evaluator(small.build("printed"))
     each = [plain.test_accuracy(np.zeros(18), small.data, i) for i in range(7)]
@@ -86,7 +86,7 @@ def test_without_a_constraint_there_is_no_lagrangian(problem, contact):
     assert (overview.constraint, overview.lagrangian, overview.lyapunov) == (None, None, None)
 
 
-def test_a_model_of_unknown_smoothness_has_no_lyapunov(problem):
+def test_a_model_of_unknown_smoothness_has_no_lyapunov_value(problem):
     algorithm = problem().build("slack")
     algorithm.model = Watched(algorithm.model)
     algorithm.model.smoothness = lambda data: None
@@ -95,22 +95,22 @@ def test_a_model_of_unknown_smoothness_has_no_lyapunov(problem):
     assert overview.lyapunov is None
 
 
-def test_a_refresh_evaluates_changed_clients_only(problem, contact):
+def test_a_refresh_evaluates_only_the_changed_clients(problem, contact):
     small = problem()
     algorithm = small.build("slack", open_at=2.0)
     algorithm.model = watched = Watched(algorithm.model)
     evaluator = Evaluator(algorithm)
     algorithm.update(contact(2, 5))
-    watched.asked.clear()
+    watched.scored.clear()
     evaluator.changed(np.array([2, 5]))
     evaluator.refresh()
-    assert len(watched.asked) == 2
-    for client, features in zip((2, 5), watched.asked, strict=True):
+    assert len(watched.scored) == 2
+    for client, features in zip((2, 5), watched.scored, strict=True):
         rows = slice(small.data.test_first[client], small.data.first[client + 1])
         assert torch.equal(features, small.data.features[rows])
 
 
-def test_an_overview_evaluates_the_training_samples_of_changed_clients_only(problem, contact):
+def test_an_overview_evaluates_training_samples_of_changed_clients_only(problem, contact):
     small = problem()
     algorithm = small.build("slack", open_at=2.0)
     algorithm.model = watched = Watched(algorithm.model)
@@ -119,19 +119,19 @@ def test_an_overview_evaluates_the_training_samples_of_changed_clients_only(prob
         algorithm.update(contact(2, 5))
         evaluator.changed(np.array([2, 5]))
         evaluator.refresh()
-    watched.asked.clear()
+    watched.scored.clear()
     evaluator.overview(0.1)
-    sizes = sorted(len(features) for features in watched.asked)
+    sizes = sorted(len(features) for features in watched.scored)
     tests = int(small.data.test_count.sum())
     assert sizes == sorted([tests, *small.data.train_count[[2, 5]].tolist()])
-    watched.asked.clear()
+    watched.scored.clear()
     evaluator.overview(0.1)
-    assert [len(features) for features in watched.asked] == [tests]
+    assert [len(features) for features in watched.scored] == [tests]
 
 
-def test_training_losses_stay_right_between_overviews(problem, plain, contacts):
+def test_training_losses_stay_correct_between_overviews(problem, plain, contacts):
     small = problem()
-    algorithm = small.build("slack", open_at=0.0)  # L_β is the mean loss alone
+    algorithm = small.build("slack", open_at=0.0)  # L_β is just the mean loss
     evaluator = Evaluator(algorithm)
     for step, contact in enumerate(contacts(7, 30)):
         algorithm.update(contact)

@@ -49,8 +49,8 @@ def test_runs_follow_the_equations(problem, plain, contacts):
         np.testing.assert_allclose(algorithm.models.numpy(), np.array([held[i] for i in range(7)]), atol=1e-10)
 
 
-def test_one_full_step_of_everyone_is_gradient_descent_on_all_samples():
-    """Clients of 5, 10 and 20 samples, each drawn equally often: the mean of the models descends on the union."""
+def test_one_full_step_of_all_clients_is_gradient_descent_on_all_samples():
+    """Clients of 5, 10 and 20 samples, each drawn equally often: the mean model descends on their union."""
     generator = np.random.default_rng(1)
     counts = np.array([5, 10, 20])
     first = np.concatenate([[0], np.cumsum(counts + 2)])
@@ -72,7 +72,7 @@ def test_one_full_step_of_everyone_is_gradient_descent_on_all_samples():
     torch.testing.assert_close(algorithm.token, start - 0.7 * x.grad, rtol=1e-10, atol=1e-12)
 
 
-def test_no_constraint_and_full_weight_throughout(problem):
+def test_it_has_no_constraint_and_a_constant_cost(problem):
     algorithm = problem().build("fedavg")
     assert algorithm.constraint(0.5) is None
     for progress in (0.0, 0.9):

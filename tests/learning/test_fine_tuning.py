@@ -1,11 +1,11 @@
-"""FedAvg with fine-tuning: the last part of a run on one's own."""
+"""FedAvg with fine-tuning: clients train alone in the last part of a run."""
 
 import numpy as np
 import pytest
 import torch
 
 
-def test_until_it_opens_it_is_fedavg_and_without_the_key_it_never_opens(problem, contacts):
+def test_it_is_fedavg_until_the_opening_and_never_opens_without_the_key(problem, contacts):
     small = problem()
     tuned, plain_one, never = (
         small.build("fedavg", **keys) for keys in ({"fine_tune": True}, {}, {"fine_tune": True, "open_at": 1.0})
@@ -21,26 +21,26 @@ def test_until_it_opens_it_is_fedavg_and_without_the_key_it_never_opens(problem,
     assert not torch.equal(plain_one.models, tuned.models)
 
 
-def test_then_the_token_goes_down_once_and_nothing_comes_up(problem, contact):
+def test_after_the_opening_the_token_is_sent_once_and_nothing_back(problem, contact):
     algorithm = problem().build("fedavg", open_at=0.5, fine_tune=True)
-    who, whole = np.array([1, 2, 4]), 4 * 18
+    who, size = np.array([1, 2, 4]), 4 * 18
 
-    def weights(progress):
+    def bytes_at(progress):
         exchange = algorithm.exchange(who, progress)
         return exchange.bytes_down.tolist(), exchange.bytes_up.tolist()
 
     algorithm.update(contact(1, 2, 4, progress=0.49))
-    assert weights(0.49) == ([whole] * 3, [whole] * 3)
+    assert bytes_at(0.49) == ([size] * 3, [size] * 3)
     for _ in range(2):
-        assert weights(0.5) == ([whole] * 3, [0] * 3)  # asking is not taking
+        assert bytes_at(0.5) == ([size] * 3, [0] * 3)  # asking for the cost releases nobody
     algorithm.update(contact(2, progress=0.5))
-    assert weights(0.6) == ([whole, 0, whole], [0] * 3)
+    assert bytes_at(0.6) == ([size, 0, size], [0] * 3)
     algorithm.update(contact(1, 2, 4, progress=0.6))
-    assert weights(0.7) == ([0] * 3, [0] * 3)
+    assert bytes_at(0.7) == ([0] * 3, [0] * 3)
     np.testing.assert_array_equal(algorithm.exchange(who, 0.7).flops, algorithm.exchange(who, 0.1).flops)
 
 
-def test_clients_then_train_alone_from_the_token(problem, plain, contacts):
+def test_after_the_opening_clients_train_alone_from_the_token(problem, plain, contacts):
     small = problem()
     keys = {"open_at": 0.5, "local_steps": 4, "fine_tune": True}
     algorithm, twin = small.build("fedavg", **keys), small.build("fedavg", **keys)

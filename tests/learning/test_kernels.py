@@ -1,4 +1,4 @@
-"""The compiled steps of a visit against the plain ones."""
+"""Compiled steps of a visit against the uncompiled ones."""
 
 import math
 import os
@@ -53,7 +53,7 @@ def pulled(kind, x):
 
 
 def plain(algorithm, x, batches, pull):
-    """The same by the generic path."""
+    """The same steps by the generic path."""
     algorithm.model = type("Plain", (), {"gradient": staticmethod(algorithm.model.gradient)})
     return algorithm._descend(x, batches, pull)
 
@@ -62,7 +62,7 @@ def plain(algorithm, x, batches, pull):
 @pytest.mark.parametrize(("clients", "batch"), [(1, 20), (3, 7), (2, 1)])
 @pytest.mark.parametrize("kind", PULLS)
 @pytest.mark.parametrize("name", MODELS)
-def test_they_are_the_plain_steps(name, kind, clients, batch, dtype, within):
+def test_compiled_steps_equal_the_generic_ones(name, kind, clients, batch, dtype, within):
     algorithm, x, batches = visit(MODELS[name], clients, batch, dtype)
     before, pull = x.clone(), pulled(kind, x)
     found, loss = algorithm.model.descend(x, algorithm.data, batches, 0.2, pull)
@@ -94,26 +94,26 @@ def test_a_step_inside_the_tube_is_plain_sgd_bit_for_bit():
 
 @pytest.mark.parametrize("name", ["mlr", "mlp"])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_what_is_not_finite_stays_so(name, bad):
-    """A run that diverges is noticed by its loss; one client's trouble is not another's."""
+def test_inf_and_nan_are_preserved(name, bad):
+    """A run that diverges is detected by its loss; one client does not affect another."""
     algorithm, x, batches = visit(MODELS[name], 3, 20, torch.float32)
-    fine, _ = algorithm._descend(x, batches, pulled("one width", x))
+    finite, _ = algorithm._descend(x, batches, pulled("one width", x))
     pull = pulled("one width", x)
     x[1, -1] = bad
     found, loss = algorithm._descend(x, batches, pull)
     assert not math.isfinite(loss)
     assert not torch.isfinite(found[1]).all()
-    assert torch.equal(found[[0, 2]], fine[[0, 2]])
+    assert torch.equal(found[[0, 2]], finite[[0, 2]])
 
 
-def test_extreme_scores_are_fine():
+def test_extreme_scores_stay_finite():
     algorithm, x, batches = visit(MODELS["mlr"], 2, 20, torch.float32)
     found, loss = algorithm._descend(1e4 * x, batches)
     assert torch.isfinite(found).all()
     assert math.isfinite(loss)
 
 
-def test_models_of_other_kinds_take_the_plain_path():
+def test_other_models_use_the_generic_path():
     class Own(MLR):
         def gradient(self, x, features, labels):
             return torch.ones_like(x), x.new_ones(len(x))
@@ -128,20 +128,20 @@ def test_models_of_other_kinds_take_the_plain_path():
     assert algorithm.model.descend(x.to("meta"), algorithm.data.to(torch.device("meta")), batches, 0.2, None) is None
 
 
-def test_the_compiler_is_loaded_only_to_compute():
+def test_the_compiler_is_imported_only_to_compute():
     script = "import sys, fedmule.simulator.cli, fedmule.simulator.engine; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
 
 
-def test_where_nothing_can_be_written_it_works_too(tmp_path):
-    """Files stand where the package's and the user's cache folders would be."""
+def test_it_works_where_no_folder_is_writable(tmp_path):
+    """Files occupy the paths of the package's and the user's cache folders."""
     kernels = Path(__file__).parents[2] / "learning" / "kernels.py"
     shutil.copy(kernels, tmp_path)
     (tmp_path / "__pycache__").touch()
     (tmp_path / "home").touch()
     script = "import kernels, numpy; x = numpy.ones(3); kernels.pull(x, 0 * x, 0.5, 0 * x); assert (x == 0.5).all()"
-    sites = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"), str(tmp_path / "home"))
-    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | sites
+    folders = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"), str(tmp_path / "home"))
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | folders
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env=environment)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["__pycache__", "home", "kernels.py"]
 
@@ -150,7 +150,7 @@ KEYS = [{}, {"eps": 0.02, "beta": 0.7}, {"eps": (0.0, math.inf), "growing_mean":
 
 
 @pytest.mark.parametrize("keys", [*KEYS, {"eps": 0.1, "project_on_arrival": False, "kappa_decay": 0.9}])
-def test_a_run_of_slack_is_the_same_without_them(problem, contacts, state, monkeypatch, keys):
+def test_a_run_of_slack_is_the_same_without_compiled_loops(problem, contacts, state, monkeypatch, keys):
     small = problem()
     small.model.layers = {"weights": small.model.parameters - 3, "bias": 3}
     ours, plain = (small.build("slack", **keys) for _ in range(2))
@@ -181,8 +181,8 @@ sys.stdout.write(hashlib.sha256(algorithm.models.numpy().tobytes() + algorithm.t
 """
 
 
-def test_the_run_that_compiles_has_the_bits_of_those_that_follow(tmp_path):
-    """Compiled anew, and as kept by that run."""
+def test_the_run_that_compiles_has_the_same_bits_as_later_runs(tmp_path):
+    """Compiled again, and loaded from the cache of the first run."""
     own = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     found = [
         subprocess.run([sys.executable, "-c", ONE_VISIT], env=own, capture_output=True, text=True, check=True)

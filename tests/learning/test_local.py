@@ -1,4 +1,4 @@
-"""Training alone beside a reference."""
+"""Local training beside a reference."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "ditto", "apfl", "p
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_plain_steps_on_the_batches_of_the_reference(problem, plain, contacts, kind):
+def test_sgd_steps_use_the_batches_of_the_reference(problem, plain, contacts, kind):
     small = problem()
     keys = {"local_steps": 3, "batch_size": 5, "step_size": 0.2}
     local = small.build("local", reference=small.build(kind, **keys), **keys)
@@ -31,7 +31,7 @@ def test_plain_steps_on_the_batches_of_the_reference(problem, plain, contacts, k
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_exchanges_weigh_what_the_reference_weighs_but_are_not_charged(problem, contacts, kind):
+def test_exchanges_cost_the_same_as_the_reference_but_are_not_charged(problem, contacts, kind):
     small = problem()
     keys = {"local_steps": 2, "open_at": 0.5}
     local, reference = small.build("local", reference=small.build(kind, **keys), **keys), small.build(kind, **keys)
@@ -51,7 +51,7 @@ def test_exchanges_weigh_what_the_reference_weighs_but_are_not_charged(problem, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_reference_runs_as_it_would_by_itself(problem, contacts, kind):
+def test_the_reference_runs_as_it_would_alone(problem, contacts, kind):
     small = problem()
     reference, alone = (small.build(kind, local_steps=3) for _ in range(2))
     local = small.build("local", reference=reference)

@@ -65,7 +65,7 @@ def test_gradient_in_single_precision_and_for_extreme_scores():
     assert torch.isfinite(loss).all()
 
 
-def test_gradient_leaves_its_inputs_alone():
+def test_gradient_does_not_change_its_inputs():
     model = MLR(6, 4)
     parts = sample(model, 3, 20)
     before = [part.clone() for part in parts]
@@ -81,8 +81,8 @@ def test_scores(plain):
     np.testing.assert_allclose(scores.numpy(), plain.scores(x[0].numpy(), f[0].numpy(), 4), rtol=1e-12, atol=1e-12)
 
 
-def test_plain_gradient_is_that_of_autograd(plain):
-    """The computation other tests compare with."""
+def test_the_numpy_gradient_is_that_of_autograd(plain):
+    """The numpy gradient that other tests compare with."""
     model = MLR(6, 4)
     x, f, y = sample(model, 1, 30)
     gradient, loss = autograd(model, x, f, y)
@@ -101,7 +101,7 @@ def test_start_is_random_small_and_single_precision():
 
 
 @pytest.mark.parametrize(("features", "classes", "batch"), [(60, 10, 20), (784, 10, 20), (60, 10, 100)])
-def test_flops_are_those_counted(features, classes, batch):
+def test_flops_match_the_count_of_torch(features, classes, batch):
     model = MLR(features, classes)
     weights = torch.zeros(features, classes, requires_grad=True)
     bias = torch.zeros(classes, requires_grad=True)
@@ -122,7 +122,7 @@ def test_smoothness_is_the_largest_half_eigenvalue(problem, plain, seed):
     assert single.model.smoothness(single.data) == pytest.approx(max(each), rel=1e-4)
 
 
-def test_gradients_are_as_smooth_as_said(problem, plain):
+def test_gradients_are_as_smooth_as_stated(problem, plain):
     small = problem()
     generator = np.random.default_rng(0)
     for client, bound in enumerate(plain.smoothness(small.data)):

@@ -35,7 +35,7 @@ def plain_mlp(model, x, features):
 
 @pytest.mark.parametrize("hidden", [(100, 100), (7,), (5, 6, 4)])
 @pytest.mark.parametrize("s", [1, 4])
-def test_mlp_gradient_is_autograds(hidden, s):
+def test_mlp_gradient_is_that_of_autograd(hidden, s):
     model = MLP(9, 3, hidden)
     x = torch.stack([model.start(np.random.default_rng(i)) for i in range(s)])
     features, labels = batch(s, 8, 9, 3)
@@ -49,11 +49,11 @@ def test_mlp_gradient_is_autograds(hidden, s):
         torch.testing.assert_close(model.scores(x[i], features[i]), plain_mlp(model, x[i], features[i]))
 
 
-def test_the_papers_mlp_has_its_size():
+def test_the_mlp_of_the_paper_has_the_published_size():
     assert MLP(784, 10, (100, 100)).parameters == 784 * 100 + 100 + 100 * 100 + 100 + 100 * 10 + 10
 
 
-def test_mlp_flops_are_those_counted():
+def test_mlp_flops_match_the_count_of_torch():
     model = MLP(40, 10, (100, 100))
     leaf = model.start(np.random.default_rng(0)).requires_grad_()
     features, labels = batch(1, 20, 40, 10)
@@ -63,7 +63,7 @@ def test_mlp_flops_are_those_counted():
     assert model.flops(20) == counter.get_total_flops()
 
 
-def test_a_module_as_a_model_is_the_module():
+def test_a_wrapped_module_gives_its_own_scores_and_gradients():
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
     model = ModuleModel(module, (6,))
@@ -111,7 +111,7 @@ def test_cnn_shapes_and_size():
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
-def test_cnn_size_and_flops_are_those_counted(shape):
+def test_cnn_size_and_flops_match_the_count_of_torch(shape):
     """By torch over a real batch, and by hand: forward, to the weights, and back to all inputs but the pixels."""
     module = cnn(int(np.prod(shape)), 10, shape)
     model = ModuleModel(module, shape)
@@ -151,7 +151,7 @@ def test_dropout_follows_the_clients_own_stream_and_is_off_in_evaluation():
     def after(contacts):
         algorithm = make("fedavg", data, model, start, Streams(1).draw("batches"), local_steps=2, batch_size=4)
         for clients in contacts:
-            algorithm.token = start.clone()  # so that only the client's own steps matter
+            algorithm.token = start.clone()  # so only the client's own steps matter
             algorithm.update(Contact(np.array(clients), 3, 0.0))
         return algorithm.models[1]
 
@@ -175,7 +175,7 @@ def own_steps(model, data, x, batches, pull):
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("each", [False, True])
-def test_all_steps_of_a_visit_are_the_single_ones(first, each):
+def test_all_steps_of_a_visit_equal_single_steps(first, each):
     data = small_images()
     torch.manual_seed(7)
     model = ModuleModel(cnn(256, 3, (1, 16, 16)), (1, 16, 16))
@@ -189,7 +189,7 @@ def test_all_steps_of_a_visit_are_the_single_ones(first, each):
 
 
 class Viewing(torch.nn.Module):
-    """Takes for granted how its numbers lie in memory."""
+    """A module that assumes the default memory format."""
 
     def __init__(self):
         super().__init__()

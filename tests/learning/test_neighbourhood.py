@@ -1,4 +1,4 @@
-"""A token for each neighbourhood: weights and tokens against plain computations, and its limits."""
+"""A token for each neighbourhood: weights and tokens against numpy, and limiting cases."""
 
 import tracemalloc
 from dataclasses import replace
@@ -19,7 +19,7 @@ from fedmule.learning.data.client_data import ClientData
 STATE = ("models", "token", "duals", "contributions", "last_step_sq")
 
 
-# --- who is whose neighbour --------------------------------------------------------------------------------
+# --- weights of neighbours --------------------------------------------------------------------------------
 
 
 def plain_weight(visits, i, j):
@@ -40,7 +40,7 @@ histories = st.lists(st.tuples(st.integers(0, 5), st.sets(st.integers(0, 5))), m
 
 @settings(max_examples=80)
 @given(histories)
-def test_weights_are_those_of_the_visits(visits):
+def test_weights_follow_the_visits(visits):
     assert DECAY == 0.8
     neighbours = Neighbours(6)
     for visited, near in visits:
@@ -58,7 +58,7 @@ def test_weights_are_those_of_the_visits(visits):
     assert (found <= 1).all()
 
 
-def test_those_never_met_have_no_weight():
+def test_clients_never_met_have_no_weight():
     neighbours = Neighbours(4)
     neighbours.visit(0, [0, 1])
     assert neighbours.weights(3)[0].tolist() == [3]
@@ -106,7 +106,7 @@ def plain_token(i, rho, visits, c, y):
 @pytest.mark.parametrize("rho", [0.3, 1.0, 1])
 @pytest.mark.parametrize("eps", [0.0, 0.02])
 def test_runs_follow_the_equations(problem, plain, rho, eps):
-    """Clients one at a time in numpy, each held to its own token."""
+    """Clients one at a time in numpy, each with its own token."""
     small = problem()
     keys = {"rho": rho, "eps": eps, "local_steps": 3, "batch_size": 6, "beta": 0.7, "kappa": 0.4, "open_at": 9.0}
     algorithm, replay = small.build("neighbourhood", **keys), plain.Replay(small.build("slack", **keys))
@@ -140,7 +140,7 @@ def test_runs_follow_the_equations(problem, plain, rho, eps):
 
 @pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize("keys", [{}, {"eps": 0.02}, {"growing_mean": False}, {"token_pace": 0.3}])
-def test_no_share_of_the_neighbourhood_is_the_global_token_bit_for_bit(problem, contacts, double, keys):
+def test_rho_zero_is_the_global_token_bit_for_bit(problem, contacts, double, keys):
     small = problem(double=double)
     own, one = small.build("neighbourhood", rho=0.0, **keys), small.build("slack", **keys)
     for contact in contacts(7, 25):  # through the opening
@@ -162,7 +162,7 @@ def test_the_global_token_stays_the_mean_of_the_clients_seen(problem, rho):
     assert algorithm.seen.all()
 
 
-def test_where_nobody_near_was_seen_the_token_is_the_global_one(problem):
+def test_without_seen_neighbours_the_token_is_the_global_one(problem):
     algorithm = problem().build("neighbourhood", rho=1.0)
     algorithm.update(visit_to(0, [1]))
     tokens = algorithm.tokens(np.array([0, 5]))
@@ -170,7 +170,7 @@ def test_where_nobody_near_was_seen_the_token_is_the_global_one(problem):
     assert not torch.equal(tokens[0], algorithm.token)
 
 
-def test_a_newcomer_is_given_its_neighbours_token_at_once(problem):
+def test_a_newcomer_receives_its_neighbours_token_at_once(problem):
     """A client met for the first time starts from what those in range contributed."""
     algorithm = problem().build("neighbourhood", rho=1.0, step_size=1e-9, local_steps=1)
     algorithm.update(visit_to(0, [0, 1]))
@@ -198,7 +198,7 @@ def twice(quadratic):
 
 
 @pytest.mark.parametrize("rho", [1.0, 0.4])
-def test_converged_tokens_solve_the_problem_they_are_made_for(quadratic, rho):
+def test_converged_tokens_solve_the_stated_problem(quadratic, rho):
     """min Σ f_i(y_s) + (τβ/2) Σ_s |y_s − ȳ|² over neighbourhoods s of m clients, with ρ = m/(m + τ)."""
     small, curvature, least = twice(quadratic)
     group, beta, size = np.array([0, 1, 1, 0, 0, 1]), 1.5, 3
@@ -219,12 +219,12 @@ def test_converged_tokens_solve_the_problem_they_are_made_for(quadratic, rho):
     np.testing.assert_allclose(algorithm.tokens(np.arange(6)).numpy(), expected[group], atol=1e-6)
     np.testing.assert_allclose(algorithm.models.numpy(), expected[group], atol=1e-6)
     assert np.abs(expected[0] - expected[1]).max() > 0.1
-    if rho == 1.0:  # each neighbourhood on its own
+    if rho == 1.0:  # neighbourhoods are independent
         own = [np.linalg.solve(curvature[group == s].sum(axis=0), right.reshape(2, size)[s]) for s in (0, 1)]
         np.testing.assert_allclose(expected, own, atol=1e-10)
 
 
-def test_learnt_neighbourhoods_come_near_that(quadratic):
+def test_learnt_neighbourhoods_come_close_to_that_solution(quadratic):
     """ρ = 1, pairs that are always in range of each other: their tokens nearly meet at the pair's minimiser."""
     small, curvature, least = twice(quadratic)
     group = np.array([0, 0, 1, 1, 2, 2])
@@ -239,18 +239,18 @@ def test_learnt_neighbourhoods_come_near_that(quadratic):
         assert np.abs(algorithm.tokens(np.array([a, b])).numpy() - best).max() < 0.15 * apart
 
 
-# --- what an exchange weighs -------------------------------------------------------------------------------
+# --- cost of an exchange -------------------------------------------------------------------------------
 
 
-def test_weight_of_an_exchange_with_trials(problem):
+def test_cost_of_an_exchange_with_trials(problem):
     small = problem()
     algorithm, slack = small.build("neighbourhood", open_at=0.5), small.build("slack", open_at=0.5)
-    who, whole = np.array([1, 4, 6]), 4 * 18
+    who, size = np.array([1, 4, 6]), 4 * 18
     for visits in range(5):
         exchange, plainly = algorithm.exchange(who, 0.4), slack.exchange(who, 0.4)
         trying = np.array([visits in (1, 3)] * 2 + [False])  # 6 is met for the first time
-        assert exchange.bytes_down.tolist() == [whole * (2 if t else 1) for t in trying]
-        assert exchange.bytes_up.tolist() == [whole + (12 if t else 0) for t in trying]
+        assert exchange.bytes_down.tolist() == [size * (2 if t else 1) for t in trying]
+        assert exchange.bytes_up.tolist() == [size + (12 if t else 0) for t in trying]
         more = trying * 3 * small.model.flops(1) / 3 * np.ceil(0.15 * small.data.train_count[who])
         np.testing.assert_allclose(exchange.flops, plainly.flops + more, rtol=1e-12)
         assert not exchange.broadcast
@@ -267,7 +267,7 @@ def test_weight_of_an_exchange_with_trials(problem):
 
 
 @pytest.mark.parametrize("rho", ["eb", 0.5])
-def test_without_trials_an_exchange_weighs_one_model_each_way(problem, rho):
+def test_without_trials_an_exchange_costs_one_model_each_way(problem, rho):
     small = problem()
     exchange = small.build("neighbourhood", rho=rho).exchange(np.array([0, 2]), 0.1)
     assert exchange.bytes_down.tolist() == exchange.bytes_up.tolist() == [4 * 18] * 2
@@ -294,7 +294,7 @@ def test_after_the_opening_clients_start_from_their_own_tokens(problem):
 
 
 class Elements(TorchDispatchMode):
-    """Counts the elements of all tensors that are made; views and changes in place make none."""
+    """Counter of the elements of all tensors created; views and in-place changes create none."""
 
     def __init__(self):
         super().__init__()
@@ -310,7 +310,7 @@ class Elements(TorchDispatchMode):
 
 @pytest.mark.parametrize("rho", ["cv", "eb", 0.5])
 def test_the_cost_of_a_contact_does_not_grow_with_the_number_of_clients(shared, rho):
-    """Neither with those there are, nor with those seen elsewhere."""
+    """Neither with all clients, nor with those seen elsewhere."""
     small, costs = shared(clients=300, samples=6), []
     history = random_visits(20, 60)
     elsewhere = [visit_to(k, range(k, k + 20)) for k in range(20, 300, 20)]
@@ -323,7 +323,7 @@ def test_the_cost_of_a_contact_does_not_grow_with_the_number_of_clients(shared, 
             algorithm.update(contact)
         assert algorithm.participations[:20].min() >= 2
         with Elements():
-            algorithm.update(history[-1])  # whatever is made once only
+            algorithm.update(history[-1])  # creates whatever is created only once
         tracemalloc.start()
         with Elements() as elements:
             algorithm.update(history[-1])
@@ -334,7 +334,7 @@ def test_the_cost_of_a_contact_does_not_grow_with_the_number_of_clients(shared, 
 
 
 @pytest.mark.parametrize("rho", ["cv", "eb", 0.5])
-def test_tokens_are_made_where_the_numbers_are(problem, monkeypatch, rho):
+def test_tokens_are_computed_on_the_device_of_the_data(problem, monkeypatch, rho):
     meta = torch.device("meta")
     here = problem(double=False)
     there = replace(here, data=here.data.to(meta), start=here.start.to(meta))
@@ -348,7 +348,7 @@ def test_tokens_are_made_where_the_numbers_are(problem, monkeypatch, rho):
 
 
 @pytest.mark.parametrize("rho", ["eb", 0.5])
-def test_the_clients_have_no_order(problem, rho):
+def test_the_order_of_clients_does_not_matter(problem, rho):
     small, order = problem(), np.random.default_rng(2).permutation(7)  # new client j is old client order[j]
     data, new = small.data, np.argsort(order)
     rows = np.concatenate([np.arange(data.first[i], data.first[i + 1]) for i in order])
@@ -365,11 +365,11 @@ def test_the_clients_have_no_order(problem, rho):
     np.testing.assert_allclose(other.token.numpy(), one.token.numpy(), rtol=1e-8, atol=1e-10)
 
 
-def test_a_client_that_joins_late_is_given_what_its_neighbours_know(problem):
+def test_a_client_that_joins_late_receives_its_neighbours_token(problem):
     algorithm = problem().build("neighbourhood", rho=1.0)
     for visited, near in ((0, [0, 1]), (1, [0, 1]), (4, [4, 5]), (5, [4, 5])):
         algorithm.update(Contact(np.array([visited]), 2, 0.0, visited, np.array(near)))
-    assert torch.equal(algorithm.tokens(np.array([6]))[0], algorithm.token)  # nobody knows where it is
+    assert torch.equal(algorithm.tokens(np.array([6]))[0], algorithm.token)  # its position is unknown
     algorithm.introduce(6, np.array([4, 5]))
     expected = algorithm.contributions[[4, 5]].mean(dim=0)
     torch.testing.assert_close(algorithm.tokens(np.array([6]))[0], expected)

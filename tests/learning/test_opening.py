@@ -7,15 +7,15 @@ import pytest
 import torch
 
 
-def test_the_tube_opens_at_its_time(problem):
+def test_the_tube_opens_at_open_at(problem):
     algorithm = problem().build("slack", eps=0.1, open_at=0.6)
     assert [algorithm.eps(at) for at in (0.0, 0.3, 0.5999)] == [0.1, 0.1, 0.1]
     assert [algorithm.eps(at) for at in (0.6, 0.8, 1.0)] == [math.inf] * 3
 
 
 @pytest.mark.parametrize("open_at", [1.0, 1.5])
-def test_open_at_one_or_more_is_never(problem, contact, open_at):
-    """Also at the very end of a run, where its last diagnostics are taken."""
+def test_with_open_at_one_or_more_it_never_opens(problem, contact, open_at):
+    """Not even at the very end of a run, when the last diagnostics are taken."""
     algorithm = problem().build("slack", eps=0.1, open_at=open_at)
     algorithm.update(contact(0, 1))
     assert algorithm.eps(1.0) == 0.1
@@ -24,22 +24,22 @@ def test_open_at_one_or_more_is_never(problem, contact, open_at):
 
 def test_bytes_before_and_after_the_opening(problem, contact):
     algorithm = problem().build("slack", open_at=0.5)
-    whole = 4 * algorithm.model.parameters
+    size = 4 * algorithm.model.parameters
     who = np.array([1, 2, 4])
 
-    def weights(progress):
+    def bytes_at(progress):
         exchange = algorithm.exchange(who, progress)
         return exchange.bytes_down.tolist(), exchange.bytes_up.tolist()
 
     for _ in range(2):
-        assert weights(0.49) == ([whole] * 3, [whole] * 3)
+        assert bytes_at(0.49) == ([size] * 3, [size] * 3)
         algorithm.update(contact(1, 2, 4, progress=0.49))
-    assert weights(0.5) == ([whole] * 3, [0] * 3)
-    assert weights(0.5) == ([whole] * 3, [0] * 3)  # asking is not taking: a lost exchange changes nothing
+    assert bytes_at(0.5) == ([size] * 3, [0] * 3)
+    assert bytes_at(0.5) == ([size] * 3, [0] * 3)  # a lost exchange changes nothing
     algorithm.update(contact(2, progress=0.5))
-    assert weights(0.6) == ([whole, 0, whole], [0] * 3)
+    assert bytes_at(0.6) == ([size, 0, size], [0] * 3)
     algorithm.update(contact(1, 2, 4, progress=0.6))
-    assert weights(0.7) == ([0] * 3, [0] * 3)
+    assert bytes_at(0.7) == ([0] * 3, [0] * 3)
     exchange = algorithm.exchange(who, 0.7)
     np.testing.assert_array_equal(exchange.flops, algorithm.exchange(who, 0.1).flops)
 
@@ -75,7 +75,7 @@ def test_after_the_opening_clients_train_alone_from_the_token(problem, plain, co
 
 @pytest.mark.parametrize("keys", [{"eps": math.inf}, {"open_at": 0.0}, {"eps": math.inf, "open_at": 2.0}])
 @pytest.mark.parametrize("double", [True, False])
-def test_an_open_tube_from_the_start_is_local_training_bit_for_bit(problem, contacts, keys, double):
+def test_a_tube_open_from_the_start_is_local_training_bit_for_bit(problem, contacts, keys, double):
     small = problem(double=double)
     slack = small.build("slack", local_steps=4, **keys)
     local = small.build("local", reference=small.build("fedavg", local_steps=4))

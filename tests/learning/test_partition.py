@@ -1,4 +1,4 @@
-"""Whose samples are whose: nobody's twice, and each in one part only."""
+"""Partitions: each sample belongs to at most one client, and to one of its parts."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from fedmule.learning.errors import DataError
 
 def pool(count=2000, classes=10, seed=0, owners=None):
     generator = np.random.default_rng(seed)
-    features = np.arange(count, dtype=np.float32)[:, None]  # a sample's only feature is its number
+    features = np.arange(count, dtype=np.float32)[:, None]  # the only feature of a sample is its index
     labels = generator.integers(0, classes, count)
     return Samples(features, labels, classes, None if owners is None else generator.integers(0, owners, count))
 
@@ -62,7 +62,7 @@ def test_a_sample_belongs_to_one_client_and_one_part(kind, clients, seed, test, 
 
 
 @given(st.integers(3, 9), st.floats(0.01, 0.98), st.floats(0.0, 0.98), st.sampled_from([None, 1, 4]))
-def test_even_few_samples_give_every_part_one(size, test, validation, most):
+def test_every_part_gets_a_sample_even_if_there_are_few(size, test, validation, most):
     validation = min(validation, 0.99 - test)
     data = split(pool(size), [np.arange(size)], np.random.default_rng(0), test, validation, most)
     checks = int(data.validation_count[0])
@@ -103,7 +103,7 @@ def test_labels_gives_each_client_its_number_of_labels_in_unequal_sizes():
         rows = by_labels(samples, 20, np.random.default_rng(0), labels)
         assert [len(set(samples.labels[mine])) for mine in rows] == [labels] * 20
         holders = np.bincount(np.concatenate([np.unique(samples.labels[mine]) for mine in rows]), minlength=10)
-        assert (holders == 2 * labels).all()  # every label in as many hands
+        assert (holders == 2 * labels).all()  # every label has the same number of holders
     sizes = [len(mine) for mine in rows]
     assert max(sizes) > 1.5 * min(sizes)
 
@@ -127,7 +127,7 @@ def test_iid_is_even_and_mixed():
     assert all(np.bincount(samples.labels[mine], minlength=10).min() > 90 for mine in rows)
 
 
-def test_column_does_as_the_data_say():
+def test_column_follows_the_owners_in_the_data():
     samples = pool(500, owners=6)
     for client, mine in enumerate(by_column(samples, 6, np.random.default_rng(0))):
         assert (samples.owner[mine] == client).all()
@@ -145,6 +145,6 @@ def test_column_does_as_the_data_say():
         (lambda g: by_column(pool(100, owners=4), 5, g), "belong to 4 clients"),
     ],
 )
-def test_partitions_that_cannot_be_made_say_so(make, message):
+def test_impossible_partitions_are_reported(make, message):
     with pytest.raises(DataError, match=message):
         make(np.random.default_rng(0))

@@ -23,7 +23,7 @@ def batch(problem, rows):
     return loss, gradient
 
 
-def test_the_hessian_free_step_is_down_the_exact_gradient(problem):
+def test_the_hessian_free_step_follows_the_exact_gradient(problem):
     """∇ f(w − α∇f(w)) = (I − α∇²f(w)) ∇f(w − α∇f(w)): by autograd through the adaptation; the error falls like δ²."""
     loss, gradient = batch(problem, torch.arange(20))
     w = torch.from_numpy(np.random.default_rng(1).normal(size=18)).requires_grad_()
@@ -38,11 +38,11 @@ def test_the_hessian_free_step_is_down_the_exact_gradient(problem):
     assert found[2] < 1e-8
     assert 50 < found[0] / found[1] < 200
     first_order = first_order_step(w, g_adapted, 0.3)
-    assert float((first_order - (w - 0.3 * exact)).norm()) > 1e-3  # what leaving the Hessian out costs
+    assert float((first_order - (w - 0.3 * exact)).norm()) > 1e-3  # the error of ignoring the Hessian
     torch.testing.assert_close(first_order, w - 0.3 * g_adapted)
 
 
-def test_the_difference_stands_for_the_hessian_times_the_gradient_on_other_batches(problem):
+def test_the_difference_quotient_is_the_hessian_times_the_gradient_on_other_batches(problem):
     _, on_one = batch(problem, torch.arange(10))
     loss, on_other = batch(problem, torch.arange(40, 60))
     w = torch.from_numpy(np.random.default_rng(2).normal(size=18))
@@ -88,7 +88,7 @@ def test_runs_follow_the_equations(problem, plain, contacts, variant):
 
 
 @pytest.mark.parametrize("variant", ["first_order", "hessian_free"])
-def test_it_ends_at_the_fixed_point_of_its_objective(quadratic, variant):
+def test_it_converges_to_the_fixed_point_of_its_objective(quadratic, variant):
     """Σ of the clients' steps is zero: A(I − αA) applied to y − b, and (I − αA) once more with the Hessian."""
     keys = {"step_size": 0.2, "adapt_step_size": 0.3, "variant": variant, "delta": 0.5}
     algorithm = quadratic.build("per_fedavg", local_steps=1, batch_size=16, **keys)
@@ -103,7 +103,7 @@ def test_it_ends_at_the_fixed_point_of_its_objective(quadratic, variant):
     np.testing.assert_allclose(algorithm.models.numpy(), expected, atol=1e-9)
 
 
-def test_without_adaptation_it_is_fedavg_of_clients_that_count_alike(problem):
+def test_without_adaptation_it_is_fedavg_with_equal_weights(problem):
     """α = 0, one step on the second of two batches."""
     small = problem(clients=3)
     algorithm = small.build("per_fedavg", adapt_step_size=0.0, local_steps=1, batch_size=5)

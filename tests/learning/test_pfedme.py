@@ -9,7 +9,7 @@ from fedmule.learning.algorithms.base import Contact
 from fedmule.learning.algorithms.pfedme import mixed, outer_step, pull_to_global
 
 
-def test_the_inner_step_is_the_least_of_its_model_of_the_objective():
+def test_the_inner_step_minimises_its_model_of_the_objective():
     """<g, θ> + (λ/2)|θ − w|² + |θ − θ'|²/2η has no slope there, by autograd."""
     theta, w, g = (torch.from_numpy(np.random.default_rng(seed).normal(size=(2, 5))) for seed in range(3))
     found = pull_to_global(w, 0.2, 3.0)(theta - 0.2 * g).requires_grad_()
@@ -18,7 +18,7 @@ def test_the_inner_step_is_the_least_of_its_model_of_the_objective():
     torch.testing.assert_close(slope, torch.zeros_like(slope), rtol=0, atol=1e-12)
 
 
-def test_the_outer_step_is_down_the_gradient_of_the_moreau_envelope(quadratic):
+def test_the_outer_step_follows_the_gradient_of_the_moreau_envelope(quadratic):
     """F(w) = min over θ of f(θ) + (λ/2)|θ − w|², by autograd through its minimiser."""
     lam = 2.5
     w = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 3))).requires_grad_()
@@ -37,7 +37,7 @@ def test_the_outer_step_and_the_token():
     torch.testing.assert_close(mixed(torch.tensor([0.0, 1.0]), w, 2.0), torch.tensor([4.0, 5.0]))
 
 
-def test_many_inner_steps_find_the_least_of_the_personal_objective(problem, plain):
+def test_many_inner_steps_minimise_the_personal_objective(problem, plain):
     small = problem(clients=3)
     keys = {"local_steps": 1, "batch_size": 12, "penalty": 2.0, "inner_steps": 2000}
     algorithm, replay = small.build("pfedme", **keys), plain.Replay(small.build("pfedme", local_steps=1, batch_size=12))
@@ -83,8 +83,8 @@ def test_runs_follow_the_equations(problem, plain, contacts):
         np.testing.assert_allclose(algorithm.models.numpy(), personal, atol=1e-10)
 
 
-def test_it_ends_at_the_fixed_point_of_its_objective(quadratic):
-    """Token: least Σ of the Moreau envelopes, (A + λ)⁻¹λA around b. Personal: least f_i(θ) + (λ/2)|θ − y|²."""
+def test_it_converges_to_the_fixed_point_of_its_objective(quadratic):
+    """The token minimises Σ of the Moreau envelopes, (A + λ)⁻¹λA around b; personal models f_i(θ) + (λ/2)|θ − y|²."""
     lam = 2.0
     keys = {"penalty": lam, "inner_steps": 30, "outer_step_size": 0.6, "step_size": 0.4}
     algorithm = quadratic.build("pfedme", local_steps=1, batch_size=16, **keys)

@@ -1,4 +1,4 @@
-"""How much the neighbourhood counts: ρ by trials (`cv`) and by the spread of contributions (`eb`)."""
+"""Weight ρ of the neighbourhood: by trials (`cv`) and by the spread of contributions (`eb`)."""
 
 import math
 from dataclasses import replace
@@ -16,7 +16,7 @@ STATE = ("models", "token", "duals", "contributions", "last_step_sq")
 
 
 class Watched:
-    """A model that notes the parameters it is asked to score with."""
+    """A model that records the parameters it scores with."""
 
     def __init__(self, model):
         self.model, self.tried = model, []
@@ -30,13 +30,13 @@ class Watched:
 
 
 @pytest.mark.parametrize("growing_mean", [True, False])
-def test_clients_try_mixtures_they_had_no_part_in(problem, growing_mean):
+def test_clients_try_mixtures_without_their_own_contribution(problem, growing_mean):
     small = problem()
     algorithm = small.build("neighbourhood", growing_mean=growing_mean, open_at=9.0)
     algorithm.model = watched = Watched(small.model)
     for clients in ([0, 1], [2, 3], [5]):
         algorithm.update(visit_to(clients[0], clients))
-    for number in (1, 0):  # for the second time: it is without its first contribution
+    for number in (1, 0):  # second visits: the mixtures exclude its first contribution
         watched.tried.clear()
         c, seen = algorithm.contributions.clone(), algorithm.seen.copy()
         algorithm.update(visit_to(number, [2, 3], clients=[number]))
@@ -53,7 +53,7 @@ def test_clients_try_mixtures_they_had_no_part_in(problem, growing_mean):
         assert len(near) >= 2
 
 
-def test_clients_try_at_their_second_and_fourth_visit_only(problem):
+def test_clients_try_only_at_their_second_and_fourth_visit(problem):
     small = problem()
     algorithm = small.build("neighbourhood", open_at=9.0)
     algorithm.model = watched = Watched(small.model)
@@ -67,8 +67,8 @@ def test_clients_try_at_their_second_and_fourth_visit_only(problem):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4])
-def test_trials_are_on_samples_nobody_has_learnt_from(problem, share):
-    """They come in after the last trial, or with the opening."""
+def test_trials_use_samples_that_were_never_trained_on(problem, share):
+    """Held-out samples are trained on after the last trial, or from the opening."""
     small = problem()
     algorithm = small.build("neighbourhood", open_at=1.0 if share == 0.0 else share, batch_size=50)
     data, drawn, asked = small.data, [], []
@@ -84,8 +84,8 @@ def test_trials_are_on_samples_nobody_has_learnt_from(problem, share):
         algorithm.update(visit_to(3, [3, 4], clients=[4], progress=share * visit / 2))
         seen = set((drawn[-1].numpy() - first).ravel())
         asked.append(len(watched.tried))
-        whole = visit >= (3 if share == 0.0 else 2)
-        assert seen == set(range(count if whole else count - held_out)), visit
+        all_used = visit >= (3 if share == 0.0 else 2)
+        assert seen == set(range(count if all_used else count - held_out)), visit
     assert asked == ([3, 0, 3, 0, 0] if share == 0.0 else [3, 0, 0, 0, 0])
 
 
@@ -101,7 +101,7 @@ def test_a_single_sample_is_not_held_out(problem):
     assert algorithm.participations[4] == 5
 
 
-def test_of_mixtures_that_do_as_well_the_largest_share_is_taken():
+def test_the_largest_share_among_equally_good_mixtures_is_chosen():
     def choice(*columns):
         return choose_rho(np.stack([np.asarray(column, dtype=float) for column in columns], axis=1))
 
@@ -168,7 +168,7 @@ def right(algorithm):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_spread_of_contributions_says_the_same(shared, seed):
+def test_the_spread_of_contributions_leads_to_the_same_choice(shared, seed):
     group = groups(seed)
     assert float(walked(shared, group, group, seed, 100, rho="eb").rho.mean()) > 0.75
     assert float(walked(shared, 0 * group, group, seed, 100, rho="eb").rho.mean()) < 0.1
@@ -178,7 +178,7 @@ class Layers:
     layers, parameters = {"sites differ": 300, "noise": 200}, 500
 
 
-def test_the_spread_is_judged_layer_by_layer():
+def test_the_spread_is_measured_layer_by_layer():
     """In the first layer neighbourhoods differ twice as much as clients, in the second they do not."""
     n, group, generator = 60, np.repeat(np.arange(12), 5), np.random.default_rng(0)
     data = ClientData(torch.zeros(0, 1), torch.zeros(0).long(), 2, np.zeros(n + 1, int), np.zeros(n, int))
@@ -189,7 +189,7 @@ def test_the_spread_is_judged_layer_by_layer():
     everyone = np.arange(n)
     algorithm.seen[:], algorithm.seen_count = True, n
     algorithm.token, algorithm.contributions = torch.from_numpy(c.mean(axis=0)), torch.from_numpy(c)
-    for part in (everyone[:30], everyone[20:], everyone):  # measuring again replaces what was measured
+    for part in (everyone[:30], everyone[20:], everyone):  # a new measurement replaces the old one
         algorithm._measure(part)
     rho = algorithm.rho.numpy()
     means = c.reshape(12, 5, 500).mean(axis=1)

@@ -1,4 +1,4 @@
-"""RWSADMM, variant slack: each step against a brute-force search, whole runs against a plain replay."""
+"""RWSADMM, variant slack: each step against a brute-force search, complete runs against a replay in numpy."""
 
 import math
 from itertools import pairwise
@@ -85,7 +85,7 @@ def test_inside_the_tube_it_is_plain_sgd_bit_for_bit():
     assert torch.equal(proximal_step(x, y, lam, g, 0.1, 1.0, math.inf), plain_step)
 
 
-def test_a_tube_of_no_width_pulls_every_coordinate():
+def test_a_tube_of_zero_width_pulls_every_coordinate():
     x, y, lam, g = random_point(seed=3)
     stepped = proximal_step(*tensors(x, y, lam, g), 0.2, 2.0, 0.0).numpy()
     np.testing.assert_allclose(stepped, (x / 0.2 - g + 2.0 * y - lam) / (1 / 0.2 + 2.0), rtol=1e-10)
@@ -127,11 +127,11 @@ def test_projection(points, eps):
     np.testing.assert_array_equal(projected[inside], x[inside])
 
 
-# --- whole updates -----------------------------------------------------------------------------------------
+# --- complete updates --------------------------------------------------------------------------------------
 
 
 class Plain:
-    """The algorithm once more, a client at a time, with the token as the mean of all stored contributions."""
+    """The algorithm in numpy, a client at a time, with the token as the mean of all stored contributions."""
 
     def __init__(self, plain, twin):
         self.replay, self.set = plain.Replay(twin), twin
@@ -187,7 +187,7 @@ def test_runs_follow_the_equations(problem, plain, contacts, eps, project_on_arr
     assert len(expected.x) == 7
 
 
-def test_single_precision_follows_them_too(problem, plain, contacts):
+def test_single_precision_follows_the_equations_too(problem, plain, contacts):
     small = problem(double=False)
     algorithm, expected = small.build("slack"), Plain(plain, small.build("slack"))
     for contact in contacts(7, 20, progress=0.0):
@@ -213,19 +213,19 @@ def test_the_token_is_the_mean_of_contributions(visits, growing_mean):
 
 
 def vectors(clients, growing_mean):
-    """A Slack over clients without data, to hand contributions to."""
+    """A Slack over clients without data, for given contributions."""
     data = ClientData(torch.zeros(0, 1), torch.zeros(0).long(), 2, np.zeros(clients + 1, int), np.zeros(clients, int))
     start = torch.tensor([1.0, -2.0, 3.0, 0.5], dtype=torch.float64)
     return make("slack", data, None, start, None, growing_mean=growing_mean, kappa=0.0)
 
 
 def deliver(algorithm, clients, c):
-    """Without a dual, and in a tube of no width, what a client contributes is its model."""
+    """Without a dual, and in a tube of zero width, a client contributes its model."""
     algorithm._contribute(clients, torch.from_numpy(c), algorithm.token, 0.0)
     np.testing.assert_allclose(algorithm.contributions[clients], c, rtol=0, atol=1e-14)
 
 
-def test_first_and_later_visits_move_the_token_as_said():
+def test_first_and_later_visits_move_the_token_as_stated():
     algorithm = vectors(5, growing_mean=True)
     a, b, b2 = np.full((1, 4), 2.0), np.full((1, 4), 8.0), np.full((1, 4), 5.0)
     deliver(algorithm, np.array([0]), a)
@@ -247,8 +247,8 @@ def test_the_mean_does_not_drift_in_single_precision(problem, contacts):
         torch.testing.assert_close(algorithm.token, algorithm.contributions.mean(dim=0), rtol=1e-4, atol=1e-5)
 
 
-def test_a_client_met_first_starts_from_the_token(problem, contact):
-    """One step of almost no length leaves it there; one seen before stays near its own model."""
+def test_a_client_met_for_the_first_time_starts_from_the_token(problem, contact):
+    """A tiny step leaves it there; a client seen before stays near its own model."""
     algorithm = problem().build("slack", step_size=1e-9, local_steps=1, project_on_arrival=False)
     algorithm.token = algorithm.token + 5.0
     algorithm.update(contact(2))
@@ -259,7 +259,7 @@ def test_a_client_met_first_starts_from_the_token(problem, contact):
     torch.testing.assert_close(algorithm.models[2], own, atol=1e-6, rtol=0)
 
 
-def test_projection_on_arrival_takes_a_client_back_into_the_tube(problem, contact):
+def test_projection_on_arrival_moves_a_client_back_into_the_tube(problem, contact):
     algorithm = problem().build("slack", step_size=1e-9, local_steps=1, eps=0.25)
     algorithm.update(contact(2))
     algorithm.token = algorithm.token + 5.0
@@ -268,7 +268,7 @@ def test_projection_on_arrival_takes_a_client_back_into_the_tube(problem, contac
     torch.testing.assert_close(algorithm.models[2], token - 0.25, atol=1e-6, rtol=0)
 
 
-def test_kappa_stays_unless_told_to_decay(problem, contact):
+def test_kappa_is_constant_unless_decay_is_set(problem, contact):
     steady = problem().build("slack", kappa=0.5)
     falling = problem().build("slack", kappa=0.5, kappa_decay=0.9)
     assert [steady.update(contact(0, 1)).kappa for _ in range(3)] == [0.5, 0.5, 0.5]
@@ -278,7 +278,7 @@ def test_kappa_stays_unless_told_to_decay(problem, contact):
 # --- Walkman as a limit ------------------------------------------------------------------------------------
 
 
-def test_steps_without_the_proximal_term_are_walkmans():
+def test_steps_without_the_proximal_term_are_those_of_walkman():
     """At eps = 0 the difference falls like 1/η."""
     x, y, lam, g = tensors(*random_point(seed=6))
     beta = 2.0
@@ -296,15 +296,15 @@ def test_steps_without_the_proximal_term_are_walkmans():
     assert all(30 < before / after < 300 for before, after in pairwise(found))
 
 
-def test_runs_without_the_proximal_term_are_walkmans(problem, contact, contacts):
-    """Once everyone was met (a first meeting starts from the token here, from the start there)."""
+def test_runs_without_the_proximal_term_are_those_of_walkman(problem, contact, contacts):
+    """After all clients have been met (a first visit starts from the token here, from the start there)."""
     small = problem()
     keys = {"beta": 5.0, "kappa": 1.0, "local_steps": 1, "eps": 0.0, "open_at": 9.0}
     slack = small.build("slack", project_on_arrival=False, growing_mean=False, step_size=1e8, **keys)
     walkman = small.build("walkman", **keys)
-    for meeting in [contact(*range(7)), *contacts(7, 30, progress=0.2)]:
-        slack.update(meeting)
-        walkman.update(meeting)
+    for visit in [contact(*range(7)), *contacts(7, 30, progress=0.2)]:
+        slack.update(visit)
+        walkman.update(visit)
     assert float((slack.token - small.start).norm()) > 0.05
     for name in ("token", "models", "duals", "contributions"):
         torch.testing.assert_close(getattr(slack, name), getattr(walkman, name), rtol=0, atol=1e-5)
@@ -314,7 +314,7 @@ def test_runs_without_the_proximal_term_are_walkmans(problem, contact, contacts)
 
 
 def layered(small, kind="slack", **settings):
-    """The problem's MLR with its last three coordinates (the bias) as a layer of their own."""
+    """The problem's MLR with its last three coordinates (the bias) as a separate layer."""
     small.model.layers = {"weights": small.model.parameters - 3, "bias": 3}
     return small.build(kind, **settings)
 
@@ -330,7 +330,7 @@ def test_equal_widths_per_layer_are_one_width(problem, contacts, kind):
 
 
 def test_a_layer_without_a_tube_is_trained_by_its_client_alone(problem, contacts):
-    """eps = (0, ∞): the head's token stays where it began, and only the shared layer is drawn to the token."""
+    """eps = (0, ∞): the head's token stays where it began, and only the shared layer is pulled towards the token."""
     algorithm = layered(problem(), eps=(0.0, math.inf), local_steps=4)
     start = algorithm.token.clone()
     for contact in contacts(7, 20, progress=0.0):

@@ -1,4 +1,4 @@
-"""RWSADMM as published: `derived` against grid search, `printed` against its equations typed once more."""
+"""RWSADMM as published: `derived` against grid search, `printed` against its equations written independently."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_derived_x_minimises_its_subproblem(eps, beta, sign):
     assert (cost(x) <= costs.min(axis=0) + 1e-12).all()
     np.testing.assert_allclose(x, grid[best, np.arange(60)], atol=1.1e-3)
     if sign > 0:
-        assert (x == y).any()  # a large dual holds some at the token
+        assert (x == y).any()  # a large dual keeps some coordinates at the token
         assert (x != y).any()
 
 
@@ -135,7 +135,7 @@ def test_derived_learns_what_clients_share(shared, contacts, plain):
 
 
 @pytest.mark.parametrize("most", [1, 4])
-def test_printed_runs_follow_the_letter(problem, plain, contacts, most):
+def test_printed_runs_follow_the_printed_equations(problem, plain, contacts, most):
     small = problem()
     beta, eps = 10.0, 0.02
     keys = {"beta": beta, "kappa": 0.2, "eps": eps, "batch_size": 7}
@@ -165,7 +165,7 @@ def test_printed_runs_follow_the_letter(problem, plain, contacts, most):
 
 
 def test_printed_by_hand(problem):
-    """One coordinate pattern, one client, n_i = 4: every term worked out on paper."""
+    """One coordinate pattern, one client, n_i = 4: every term computed by hand."""
     small = problem()
     algorithm = small.build("printed", beta=2.0, kappa=0.5, eps=0.1)
     d = len(small.start)
@@ -192,7 +192,7 @@ def test_printed_never_moves_from_its_start(problem, contacts):
 
 @pytest.mark.parametrize("most", [1, 6])
 def test_printed_does_not_learn_from_another_start(shared, contacts, plain, most):
-    """Where `derived` does: models blow up, or answer no better than chance."""
+    """Unlike `derived`: models diverge, or are no better than chance."""
     together = shared()
     algorithm = together.build("printed", beta=10.0, kappa=1e-3, eps=5e-6)
     algorithm.token = together.start.clone()

@@ -1,4 +1,4 @@
-"""Data files: public image sets and the user's own."""
+"""Data files: public image sets and your own."""
 
 import gzip
 import io
@@ -27,7 +27,7 @@ def idx(array):
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Image sets of a few images, with checksums of their own, in place of the real ones."""
+    """Image sets of a few images, with matching checksums, in place of the real ones."""
     import hashlib
 
     generator = np.random.default_rng(0)
@@ -59,14 +59,14 @@ def test_real_mnist_is_taken_checked_and_loaded(mnist_folder):
 
 @pytest.mark.parametrize("form", ["plain", "gz", "dots"])
 def test_idx_files_in_any_form(tiny, tmp_path, form):
-    folder = tmp_path / "at hand" / "deeper"
+    folder = tmp_path / "files" / "deeper"
     folder.mkdir(parents=True)
     for name, content in tiny[0].items():
         if form == "gz":
             (folder / f"{name}.gz").write_bytes(gzip.compress(content))
         else:
             (folder / (name.replace("-idx", ".idx") if form == "dots" else name)).write_bytes(content)
-    import_from("mnist", tmp_path / "at hand")
+    import_from("mnist", tmp_path / "files")
     images, labels = load("mnist")
     assert images.shape == (9, 1, 28, 28)
     assert images[6:].tobytes() == tiny[0]["t10k-images-idx3-ubyte"][16:]
@@ -81,7 +81,7 @@ def python_batch(content):
 
 @pytest.mark.parametrize("form", ["binary", "python", "binary archive", "python archive"])
 def test_cifar_in_any_layout(tiny, tmp_path, form):
-    folder = tmp_path / "at hand"
+    folder = tmp_path / "files"
     folder.mkdir()
     files = {
         name if "binary" in form else name.removesuffix(".bin"): content if "binary" in form else python_batch(content)
@@ -108,7 +108,7 @@ class Evil:
         return os.mkdir, ("owned",)
 
 
-def test_a_pickle_that_wants_to_run_code_is_refused(tiny, tmp_path, monkeypatch):
+def test_a_pickle_that_would_run_code_is_refused(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data_batch_1").write_bytes(pickle.dumps({b"labels": [], b"data": Evil()}, protocol=2))
     with pytest.raises(DataError, match="refused: unpickling would run"):
@@ -117,7 +117,7 @@ def test_a_pickle_that_wants_to_run_code_is_refused(tiny, tmp_path, monkeypatch)
 
 
 def test_wrong_missing_and_broken_files(tiny, tmp_path):
-    folder = tmp_path / "at hand"
+    folder = tmp_path / "files"
     folder.mkdir()
     with pytest.raises(DataError, match="holds no train-images"):
         import_from("mnist", folder)
@@ -136,14 +136,14 @@ def test_wrong_missing_and_broken_files(tiny, tmp_path):
         import_from("mnist", folder)
     with pytest.raises(DataError, match="run `fedmule data mnist` first"):
         load("mnist")
-    assert not (tmp_path / "cache").exists()  # nothing half done is kept
+    assert not (tmp_path / "cache").exists()  # no partial file is left
     with pytest.raises(DataError, match="cut off or too long"):
         read_idx(tiny[0]["train-images-idx3-ubyte"][:-1], "train-images-idx3-ubyte")
     with pytest.raises(DataError, match="not an idx file"):
         read_idx(b"PK\x03\x04", "x")
 
 
-def test_no_network_says_what_to_do(tiny):
+def test_without_a_network_the_message_says_what_to_do(tiny):
     with pytest.raises(DataError, match="fedmule data mnist --from FOLDER") as caught:
         image_sets.fetch("mnist")
     assert "file:///nowhere/" in str(caught.value)
@@ -177,7 +177,7 @@ def table():
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "npz"])
-def test_own_files(table, tmp_path, form):
+def test_your_own_files(table, tmp_path, form):
     path = tmp_path / f"mine.{form}"
     if form == "csv":
         table.to_csv(path, index=False)
@@ -194,7 +194,7 @@ def test_own_files(table, tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["csv", "npz"])
-def test_a_column_called_client_says_whose_samples_are(table, tmp_path, form):
+def test_a_column_named_client_assigns_the_samples(table, tmp_path, form):
     path, client = tmp_path / f"mine.{form}", table["who"].to_numpy(dtype="U1")
     if form == "csv":
         table.rename(columns={"who": "client", "kind": "label"}).to_csv(path, index=False)
@@ -219,7 +219,7 @@ def test_a_column_called_client_says_whose_samples_are(table, tmp_path, form):
         ("x,label\n", {}, "holds no samples"),
     ],
 )
-def test_own_files_with_faults(tmp_path, content, keys, message):
+def test_invalid_files_are_reported(tmp_path, content, keys, message):
     path = tmp_path / "mine.csv"
     path.write_text(content)
     with pytest.raises(DataError, match=message) as caught:
@@ -227,7 +227,7 @@ def test_own_files_with_faults(tmp_path, content, keys, message):
     assert "mine.csv" in str(caught.value)
 
 
-def test_own_files_that_are_not_what_they_seem(tmp_path):
+def test_unreadable_files_are_reported(tmp_path):
     for name in ("mine.npz", "mine.parquet"):
         (tmp_path / name).write_bytes(b"nonsense")
         with pytest.raises(DataError, match="cannot be read"):

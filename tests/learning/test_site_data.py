@@ -1,4 +1,4 @@
-"""Data that follow sites."""
+"""Data that differ from site to site."""
 
 import numpy as np
 import pytest
@@ -21,12 +21,12 @@ def images(shape, count=3):
     return pixels, torch.from_numpy(pixels.reshape(count, -1))
 
 
-# --- turned images -----------------------------------------------------------------------------------------
+# --- rotated images ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s[1] == s[2]])
 @pytest.mark.parametrize("quarters", [-1, 1, 2, 3, 5])
-def test_quarter_turns_are_exact_and_counter_clockwise(shape, quarters):
+def test_quarter_rotations_are_exact_and_counter_clockwise(shape, quarters):
     pixels, features = images(shape)
     expected = np.rot90(pixels, quarters, axes=(2, 3))
     np.testing.assert_allclose(
@@ -37,7 +37,7 @@ def test_quarter_turns_are_exact_and_counter_clockwise(shape, quarters):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("degrees", [45, 30, 90, 180, -120, 200])
-def test_other_turns_are_those_of_scipy(shape, degrees):
+def test_other_rotations_equal_those_of_scipy(shape, degrees):
     pixels, features = images(shape)
     keys = {"axes": (3, 2), "reshape": False, "order": 1, "mode": "grid-constant"}
     expected = ndimage.rotate(pixels, degrees, **keys)
@@ -47,18 +47,18 @@ def test_other_turns_are_those_of_scipy(shape, degrees):
 
 
 @pytest.mark.parametrize("degrees", [0, 360, -720])
-def test_no_turn_changes_nothing(degrees):
+def test_full_rotations_change_nothing(degrees):
     _, features = images((3, 9, 9))
     assert torch.equal(rotated(features, (3, 9, 9), degrees), features)
 
 
-def test_many_images_are_turned_like_one():
-    _, features = images((1, 4, 4), 4100)  # more than are turned at once
+def test_many_images_are_rotated_like_one():
+    _, features = images((1, 4, 4), 4100)  # more than are rotated at once
     each = torch.cat([rotated(features[[i]], (1, 4, 4), 50) for i in (0, 4095, 4096, 4099)])
     assert torch.equal(rotated(features, (1, 4, 4), 50)[[0, 4095, 4096, 4099]], each)
 
 
-# --- what differs from site to site ----------------------------------------------------------------------
+# --- differences between sites ---------------------------------------------------------------------------
 
 
 def client_data(clients=6, samples=10, shape=(1, 5, 5), classes=6, seed=0):
@@ -86,7 +86,7 @@ def test_permuted_labels_are_a_permutation_for_each_site():
     assert all(torch.equal(a, b) for a, (_, b) in zip(again, renamed, strict=True))
 
 
-def test_images_are_turned_by_equal_steps_round_the_circle():
+def test_images_are_rotated_by_equal_steps_around_the_circle():
     data = client_data()
     for site in range(4):
         features, labels = shift("rotated", data, sites=4).at(site, data.features, data.labels)
@@ -94,14 +94,14 @@ def test_images_are_turned_by_equal_steps_round_the_circle():
         assert labels is data.labels
 
 
-def test_plain_features_cannot_be_turned():
+def test_plain_features_cannot_be_rotated():
     with pytest.raises(DataError, match="needs images"):
         shift("rotated", client_data(shape=()))
     shift("permuted", client_data(shape=()))
 
 
 @pytest.mark.parametrize("kind", ["none", "rotated", "permuted"])
-def test_everyone_has_the_data_of_its_site(kind):
+def test_every_client_has_the_data_of_its_site(kind):
     plain, data = client_data(), client_data()
     SiteData(data, shift(kind, data), data.site, np.array([1]))
     for client in range(6):
@@ -114,7 +114,7 @@ def test_everyone_has_the_data_of_its_site(kind):
 
 
 @pytest.mark.parametrize("kind", ["rotated", "permuted"])
-def test_moving_changes_the_movers_only_and_there_and_back_restores_the_bits(kind):
+def test_moving_changes_only_the_movers_and_moving_back_restores_the_bits(kind):
     data = client_data()
     movers = np.array([1, 4])
     placed = SiteData(data, shift(kind, data), data.site.copy(), movers)
@@ -125,11 +125,11 @@ def test_moving_changes_the_movers_only_and_there_and_back_restores_the_bits(kin
     changed = (data.features != was[0]).any(dim=1).numpy() | (data.labels != was[1]).numpy()
     assert not changed[~mine].any()
     assert changed[mine].mean() > 0.5
-    assert held[0] is data.features  # whoever holds the data sees it
+    assert held[0] is data.features  # holders of the data see the change
     assert data.site.tolist() == [0, 2, 2, 0, 0, 2]
     there = client_data()
     SiteData(there, shift(kind, there), data.site, np.array([]))
-    assert torch.equal(data.features, there.features)  # as if they had been there from the start
+    assert torch.equal(data.features, there.features)  # as if they had started there
     assert torch.equal(data.labels, there.labels)
     placed.move(movers[::-1].copy(), np.array([1, 1]))
     assert torch.equal(data.features, was[0])
@@ -139,11 +139,11 @@ def test_moving_changes_the_movers_only_and_there_and_back_restores_the_bits(kin
 
 # --- a site's samples among its clients -------------------------------------------------------------------
 
-placings = st.lists(st.integers(0, 4), min_size=1, max_size=12).map(lambda p: np.unique(p, return_inverse=True)[1])
+site_lists = st.lists(st.integers(0, 4), min_size=1, max_size=12).map(lambda p: np.unique(p, return_inverse=True)[1])
 
 
 @settings(max_examples=60)
-@given(placings, st.integers(0, 100))
+@given(site_lists, st.integers(0, 100))
 def test_every_sample_of_a_site_goes_to_one_of_its_clients(site, seed):
     generator = np.random.default_rng(seed)
     sizes = [int(generator.integers(3 * m, 9 * m)) for m in np.bincount(site)]
@@ -188,11 +188,11 @@ def test_partitions_over_sites(kind, keys):
             assert (samples.owner[mine] == at).all()
 
 
-def test_too_few_samples_for_a_site_say_so():
+def test_too_few_samples_for_a_site_are_reported():
     with pytest.raises(DataError, match="would get 2 samples but needs 3"):
         share_within([np.arange(30), np.arange(30, 35)], np.array([0, 1, 1]), np.random.default_rng(0))
 
 
-def test_a_column_for_another_number_of_sites_says_so():
+def test_a_column_with_another_number_of_sites_is_reported():
     with pytest.raises(DataError, match="belong to 5 clients or sites, but the scenario has 4"):
         by_column(pool(owners=5), 4, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Synthetic(alpha, beta) and how clients' samples are kept."""
+"""Synthetic(alpha, beta), and the layout of the clients' samples."""
 
 import numpy as np
 import pytest
@@ -85,7 +85,7 @@ def test_labels_are_those_of_a_linear_classifier():
     assert several >= 2
 
 
-def test_long_training_learns_the_training_samples():
+def test_long_training_fits_the_training_samples():
     data = make(8, samples=(100, 100))
     model = MLR(60, 10)
     rows = torch.from_numpy(data.first[:-1, None] + np.arange(75))
@@ -110,8 +110,8 @@ def test_same_seed_same_bits_other_seed_other_data():
     assert not torch.equal(one.features[:count], other.features[:count])
 
 
-def test_training_and_test_samples_follow_one_law():
-    """The test part is not set apart by anything: its mean is that of the training part."""
+def test_training_and_test_samples_follow_the_same_distribution():
+    """The test part has the same mean as the training part."""
     data = make(20, features=3, classes=3, samples=(2000, 2000))
     for client in range(20):
         part = data.features[data.first[client] : data.first[client + 1]]
@@ -119,7 +119,7 @@ def test_training_and_test_samples_follow_one_law():
         assert float((train.mean(dim=0) - test.mean(dim=0)).abs().max()) < 0.2
 
 
-def test_features_spread_less_the_later_they_come():
+def test_later_features_have_a_smaller_spread():
     data = make(10, features=30, samples=(3000, 3000))
     within = np.mean([data.features[a : a + 3000].var(dim=0).numpy() for a in data.first[:-1]], axis=0)
     np.testing.assert_allclose(within, np.arange(1.0, 31.0) ** -1.2, rtol=0.1)
@@ -136,7 +136,7 @@ def test_beta_sets_how_features_differ():
 
 
 class Listener:
-    """A generator that notes the normal numbers drawn in the shape of a model's weights."""
+    """A generator that records normal numbers drawn in the shape of a model's weights."""
 
     def __init__(self, generator, shape):
         self.generator, self.shape, self.heard = generator, shape, []
@@ -163,7 +163,7 @@ def test_alpha_sets_how_models_differ():
     assert spread(0.0) < spread(1.0) < spread(4.0)
 
 
-def test_one_model_for_all_or_for_each_site_is_one_that_separates_all_their_samples():
+def test_clients_that_share_a_model_are_separable_by_one_classifier():
     site = np.repeat([0, 1, 2], 4)
 
     def one_model_fits(clients, **keys):

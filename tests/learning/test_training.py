@@ -21,9 +21,9 @@ def run(algorithm, contacts, watch=None):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_slack_and_fedavg_learn_the_synthetic_task(problem, contacts, seed):
     task = problem(clients=20, seed=seed, double=False, features=20, samples=(50, 200))
-    meetings = contacts(20, 100, seed=seed)
+    visits = contacts(20, 100, seed=seed)
     for kind, gain in (("slack", 0.3), ("fedavg", 0.2)):
-        before, after = run(task.build(kind), meetings)
+        before, after = run(task.build(kind), visits)
         assert after[0] > before[0] + gain
 
 
@@ -38,9 +38,9 @@ def test_tokens_learn_what_clients_share(shared, contacts, kind):
 def test_with_few_samples_slack_beats_training_alone(shared, contacts, seed):
     task = shared(seed=seed, samples=46, test_share=40 / 46)
     assert (task.data.train_count == 6).all()
-    meetings = contacts(20, 100, seed=seed)
-    _, slack = run(task.build("slack"), meetings)
-    _, local = run(task.build("local"), meetings)
+    visits = contacts(20, 100, seed=seed)
+    _, slack = run(task.build("slack"), visits)
+    _, local = run(task.build("local"), visits)
     assert slack[0] > local[0] + 0.05
 
 

@@ -22,7 +22,7 @@ def test_runs_follow_the_equations(problem, plain, contacts, most):
             losses.append(replay.loss(x[client], batches[0]))
             g = replay.gradient(x[client], batches[0])
             x[client] = y - (lam[client] + g) / beta
-            lam[client] = -g  # lam + β(x − y), worked out
+            lam[client] = -g  # lam + β(x − y), simplified
             c[client] = x[client] - g / beta
         before, y = y, c.mean(axis=0)
         update = algorithm.update(contact)
@@ -35,7 +35,7 @@ def test_runs_follow_the_equations(problem, plain, contacts, most):
 
 
 def test_consensus_is_the_minimiser_of_the_mean_loss(problem, plain):
-    """With full batches and all clients at every visit, token and models end where Σ f_i is least."""
+    """With full batches and all clients at every visit, token and models converge to the minimum of Σ f_i."""
     small = problem(clients=3, samples=(40, 40))
     algorithm = small.build("walkman", beta=12.0, batch_size=30)
     algorithm._draw = lambda clients, counts, k: np.tile((np.arange(k) + 0.5) / k, (len(clients), 1))
@@ -44,6 +44,6 @@ def test_consensus_is_the_minimiser_of_the_mean_loss(problem, plain):
     y = algorithm.token.numpy()
     rows = [slice(a, a + 30) for a in small.data.first[:-1]]
     each = [plain.gradient(y, small.data.features[r].numpy(), small.data.labels[r].numpy(), 3) for r in rows]
-    assert min(np.linalg.norm(g) for g in each) > 0.1  # nobody's own minimiser
+    assert min(np.linalg.norm(g) for g in each) > 0.1  # not the minimiser of any client
     assert np.linalg.norm(np.mean(each, axis=0)) < 0.01
     np.testing.assert_allclose(algorithm.models.numpy(), np.tile(y, (3, 1)), atol=1e-2)
