@@ -63,16 +63,20 @@ def differences(folder: Path, identity: Identity) -> list[str]:
         return ["it does not record which program made it"]
     found = [] if recorded.get("scenario") == identity.scenario else ["it is a run of another scenario"]
     found += program_differences(recorded.get("program") or {}, identity.program)
-    before, now = recorded.get("files") or {}, identity.files
-    return found + [f"{name} has changed" for name in {**before, **now} if before.get(name) != now.get(name)]
+    return found + [f"{name} has changed" for name in changed_parts(recorded.get("files") or {}, identity.files)]
 
 
 def program_differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """What distinguishes one program from another, in words."""
-    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    changed = changed_parts(before, now)
     rooms = [name for name in changed if name in ROOMS]
     libraries = [f"{name} was {before.get(name)} and is now {now.get(name)}" for name in changed if name not in ROOMS]
     return ([f"the program has changed ({', '.join(rooms)})"] if rooms else []) + libraries
+
+
+def changed_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) -> list[str]:
+    """The parts of a program, or the files, that are not the same."""
+    return [name for name in {**before, **now} if before.get(name) != now.get(name)]
 
 
 # --- scenario and program -------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from fedmule.simulator.runs.progress import points_progress
 from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
 from fedmule.simulator.studies.index import index_of, is_current, run_folder, status_of, write_study
 from fedmule.simulator.studies.plan import Plan, Point
-from fedmule.simulator.studies.workers import Workers, partials, workers_for
+from fedmule.simulator.studies.workers import Processes, Workers, partials
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,7 @@ def run_plan(
     failures: dict[Path, str] = {}
     try:
         if points:
-            with workers_for(engine, jobs, out) as workers:
+            with _workers_for(engine, jobs, out) as workers:
                 run_batch(points, identities, failures, workers, quiet)
     finally:
         index = index_of(plan, out, identities, failures)
@@ -112,6 +113,18 @@ def run_batch(
     finally:
         progress.close()
         _clear(points)
+
+
+@contextmanager
+def _workers_for(address: str | None, jobs: int | None, out: Path) -> Iterator[Workers]:
+    """The cluster at an address, or processes on this machine; results go to the folder `out`."""
+    if address is None:
+        yield Processes(jobs)
+    else:
+        from fedmule.simulator.studies.cluster import Cluster
+
+        with closing(Cluster(address, out)) as cluster:
+            yield cluster
 
 
 def _identities(plan: Plan, out: Path, allow_plugins: bool, folders: tuple[Path, ...]) -> dict[Path, Identity]:

@@ -40,10 +40,13 @@ def batch(scenarios: list[Scenario], out: Path, jobs: int) -> list[tuple[Scenari
 
 
 def finish(folder: Path, scenario: Scenario) -> None:
-    """Leave a run behind as if it had been made."""
-    folder.mkdir(parents=True)
-    (folder / "manifest.json").write_text(json.dumps({"identity": identity_of(scenario).as_dict()}))
-    (folder / "summary.json").write_text('{"finished": true}')
+    """Leave a run behind as if it had been made, complete or not at all."""
+    apart = folder.parent.with_name(f"{folder.parent.name}-{folder.name}")
+    apart.mkdir(parents=True, exist_ok=True)
+    (apart / "manifest.json").write_text(json.dumps({"identity": identity_of(scenario).as_dict()}))
+    (apart / "summary.json").write_text('{"finished": true}')
+    folder.parent.mkdir(exist_ok=True)
+    apart.rename(folder)
 
 
 def dies_once_or_always(point: Point, folder: Path) -> str | None:
