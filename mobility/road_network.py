@@ -156,13 +156,13 @@ def _split(ends: FloatArray, at: FloatArray) -> FloatArray:
     """Segments [e,2,2], split wherever one of the points [k,2] lies on them."""
     tree = shapely.STRtree(np.asarray(shapely.linestrings(ends)))
     point, segment = tree.query(shapely.points(at), predicate="dwithin", distance=0.5 * 10.0**-JOIN_DIGITS)
-    whole = np.delete(ends, segment, axis=0)
+    uncut = np.delete(ends, segment, axis=0)
     cut = []
     for i in np.unique(segment):
         stops = np.concatenate([ends[i], at[point[segment == i]]])
         stops = stops[np.argsort(((stops - ends[i, 0]) * (ends[i, 1] - ends[i, 0])).sum(axis=1), kind="stable")]
         cut.append(np.stack([stops[:-1], stops[1:]], axis=1))
-    return np.concatenate([whole, *cut])
+    return np.concatenate([uncut, *cut])
 
 
 def _neighbours(segments: IntArray, length_m: FloatArray, count: int) -> tuple[IntArray, IntArray, FloatArray]:

@@ -39,7 +39,7 @@ def find_contacts(
     trace: Trace,
     range_m: float,
     until_s: float = math.inf,
-    progress: Callable[[float], None] = lambda share: None,
+    progress: Callable[[float], None] = lambda fraction: None,
 ) -> Contacts:
     """All contacts with distance ≤ range_m; those open at the end of the trace or at `until_s` end there.
 

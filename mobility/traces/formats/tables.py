@@ -236,9 +236,9 @@ def _format_number(value: float, text: Any, at: int) -> int:
         text[at] = 45  # -
         at += 1
         value = -value
-    whole = math.floor(value)
-    rest = round((value - whole) * 10.0**DECIMALS)
-    units = whole
+    integer = math.floor(value)
+    rest = round((value - integer) * 10.0**DECIMALS)
+    units = integer
     if rest == 10**DECIMALS:
         units, rest = units + 1, 0
     size = 1
