@@ -138,7 +138,7 @@ class Evaluator:
         return self._train_loss
 
     def _right_on_tests(self, x: Tensor) -> IntArray:
-        """Which test samples one model classifies correctly (1, else 0): those of client 0, then of client 1 and so on."""
+        """Which test samples one model classifies correctly (1, else 0), client by client."""
         data, right = self._data, []
         for first in range(0, len(self._test_rows), SAMPLES_AT_ONCE):
             rows = self._test_rows[first : first + SAMPLES_AT_ONCE]

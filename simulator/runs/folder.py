@@ -24,6 +24,7 @@ from fedmule.simulator.runs.columns import TABLES, ClientRows, ContactRow, Graph
 from fedmule.simulator.runs.tables import TableWriter
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
+from fedmule.simulator.scenario.renamed import FORMAT
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -120,6 +121,7 @@ class RunLog(NoLog):
             write_text(folder / "scenario.toml", to_toml(scenario))
         self._lock = _locked(folder / "scenario.toml")  # until the process ends
         self._manifest: dict[str, Any] = {
+            "format": FORMAT,
             "name": scenario.name,
             "seed": scenario.seed,
             "started": datetime.now(UTC).isoformat(timespec="seconds"),

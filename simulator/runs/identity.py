@@ -143,12 +143,12 @@ def files_of(scenario: Scenario, plugins: Mapping[str, Any]) -> Iterator[tuple[s
 def _named_in(part: Part) -> Iterator[tuple[str, Path]]:
     """The files that a table of a scenario and the tables in it name."""
     values = {name: getattr(part, name) for name in type(part).model_fields}
-    for name, value in values.items():
+    for value in values.values():
         for inner in value if isinstance(value, tuple) else (value,):
             if isinstance(inner, Part):
                 yield from _named_in(inner)
-        if name == "path" and isinstance(value, str):
-            yield value, Path(value)
+    for path in part.files().values():
+        yield path, Path(path)
     if isinstance(part, OwnClass):
         for value in (part.model_extra or {}).values():
             if isinstance(value, str) and Path(value).is_file():

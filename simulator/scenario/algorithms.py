@@ -1,4 +1,4 @@
-"""Keys of the learning algorithms: each one's own numbers, in its own table."""
+"""Keys of the learning algorithms, each in its own table."""
 
 from __future__ import annotations
 

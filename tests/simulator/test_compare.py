@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,22 @@ def test_algorithms_share_the_world_and_take_equal_steps(capsys: pytest.CaptureF
     assert (starts == 1).all()
     local, fedavg = (study.contacts(["client", "sim_time_s"], {"learning.algorithm": n}) for n in ("local", "fedavg"))
     assert list(local["client"]) == list(fedavg["client"])
+
+
+def test_a_subclass_of_your_own_takes_as_many_gradients_as_its_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    module = "from fedmule.learning.algorithms.ditto import Ditto\n\nclass MyDitto(Ditto):\n    pass\n"
+    (tmp_path / "dittos_of_mine.py").write_text(module)
+    options = ["--algorithms", "ditto,dittos_of_mine:MyDitto", "--seeds", "1", "--jobs", "1"]
+    assert main(["compare", "tiny.toml", *options]) == 2
+    assert "add --allow-plugins" in capsys.readouterr().err
+    assert main(["compare", "tiny.toml", *options, "--allow-plugins"]) == 0
+    index = load_study("studies/tiny-algorithms").index.set_index("learning.algorithm")
+    assert index["gradient_steps"].nunique() == 1
+    ours, theirs = (index.loc[name, "personal_test_acc_mean"] for name in ("dittos_of_mine:MyDitto", "ditto"))
+    assert ours == theirs
 
 
 def test_a_scenario_that_ends_by_its_clock_is_compared_until_then(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from fedmule.simulator.scenario.keys import OwnClass, Part
 from fedmule.simulator.scenario.load import load_scenario, scenario_of
 from fedmule.simulator.scenario.parts import _load, _tables, choose, keys_class, parameters_of
 from fedmule.simulator.scenario.plugins import load_plugins
+from fedmule.simulator.scenario.renamed import FORMAT
 
 TABLES = _tables()  # by the class each makes
 ARGUMENTS = {  # that the program provides
@@ -215,6 +218,12 @@ def test_run_folders_of_format_1_run_again(tmp_path: Path) -> None:
     assert (scenario.learning.partition_over, scenario.learning.sites) == ("sites", 2)
     assert scenario.learning.dataset.alike_at_sites == 0.5
     assert scenario.clients.mobility.positions == ((1.0, 2.0), (3.0, 4.0))
+
+
+def test_runs_and_scenarios_carry_their_format(tmp_path: Path) -> None:
+    assert main(["run", "smoke", "--quiet", "--set", "stop.visits=1", "--out", str(tmp_path / "run")]) == 0
+    assert json.loads((tmp_path / "run/manifest.json").read_text())["format"] == FORMAT == 2
+    assert tomllib.loads((tmp_path / "run/scenario.toml").read_text())["format"] == FORMAT
 
 
 def test_a_newer_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
