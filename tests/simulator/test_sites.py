@@ -195,7 +195,7 @@ def test_samples_are_distributed_over_sites(small: Small) -> None:
 def test_data_that_do_not_fit_the_sites_are_reported(small: Small) -> None:
     with pytest.raises(ScenarioError, match=r'learning\.shift = "rotated": needs images'):
         Simulation(small(learning={"shift": "rotated"}))
-    with pytest.raises(ScenarioError, match="those of 8 clients or sites, and there are 2"):
+    with pytest.raises(ScenarioError, match="the data belong to 8 clients or sites, but the scenario has 2"):
         Simulation(small(learning={"partition_over": "sites", "partition": "column"}))
 
 
