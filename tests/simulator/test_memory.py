@@ -79,7 +79,7 @@ def test_a_run_that_does_not_fit_is_not_begun(
     assert not (tmp_path / "runs").exists()
 
 
-def test_one_that_fits_says_how_much(
+def test_a_run_that_fits_reports_its_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

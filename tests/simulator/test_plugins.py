@@ -1,4 +1,4 @@
-"""Classes of the user's own: in a scenario, from the user's own folder."""
+"""Plugin classes that a scenario names and that are found in the user's folder."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ TABLES = ("contacts", "clients", "track", "graph", "meetings")
 
 
 class Killed(Exception):
-    """Stands for a process that dies."""
+    """Raised in place of a process that dies."""
 
 
 @pytest.fixture
