@@ -222,7 +222,7 @@ def play_in_small_steps(links, what, setup_s, latency_s, duty_cycle=1.0, dt=1e-3
                 margin = min(margin, needs)
             stage.append(6 - len(left[i]) if ended[i] is None else None)
         down, up = [i for i in range(m) if stage[i] == 1], [i for i in range(m) if stage[i] == 4]
-        senders = tuple(up) + ("mule",) * (bool(down) if what.broadcast else len(down))
+        senders = tuple(up) + ("vehicle",) * (bool(down) if what.broadcast else len(down))
         if senders not in known:
             known[senders] = shares(senders, duty_cycle)
         share = known[senders]

@@ -62,7 +62,7 @@ def dies_once_or_always(point: Point, folder: Path) -> str | None:
     return None
 
 
-def test_done_points_are_skipped_unfinished_ones_run_anew_and_failures_do_not_stop_the_rest(
+def test_done_points_are_skipped_unfinished_ones_run_again_and_failures_do_not_stop_the_rest(
     small: Small, tmp_path: Path
 ) -> None:
     done, unfinished, left_over = (small(seed=seed, stop={"visits": 3}) for seed in range(3))
@@ -165,7 +165,7 @@ def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
 
 
 def test_workers_do_not_outlive_a_killed_batch(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a process of its own, which is killed; the pipe it shares with its workers closes when all are gone."""
+    """In a separate process, which is killed; the pipe it shares with its workers closes when all are gone."""
     script = """if __name__ == "__main__":
         import sys; from pathlib import Path
         import test_batch; from fedmule.simulator.studies import workers

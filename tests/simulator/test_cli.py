@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line as a user meets it: in a separate process."""
 
 from __future__ import annotations
 
@@ -129,10 +129,10 @@ def test_a_stream_cut_anywhere_can_be_read(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     stream = tmp_path / "run/contacts.arrows"
-    whole = stream.read_bytes()
+    complete = stream.read_bytes()
     rows = []
     for share in (0.0, 0.1, 0.5, 0.9, 0.99, 1.0):
-        stream.write_bytes(whole[: int(share * len(whole))])
+        stream.write_bytes(complete[: int(share * len(complete))])
         rows.append(len(load_run(tmp_path / "run").contacts))
     assert rows == sorted(rows)
     assert rows[-1] > 0
@@ -203,6 +203,6 @@ def test_a_run_folder_runs_again_to_the_same_end(tmp_path: Path) -> None:
     assert a.equals(b)
 
 
-def test_check_says_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_says_ok(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "smoke", "warzone"]) == 0
     assert capsys.readouterr().out == "smoke: ok\nwarzone: ok\n"

@@ -1,4 +1,4 @@
-"""Where carrying a model pays, and where not: what the scenarios of `scenarios/collaboration` promise, on real digits.
+"""Where carrying a model pays, and where it does not: what `scenarios/collaboration` promises, on real digits.
 
 The digits are taken from beside the repository; users have them in their cache instead.
 """

@@ -22,30 +22,30 @@ from fedmule.simulator.runs.tables import SCHEMAS
 PAGE = Path(__file__).parents[2] / "docs" / "columns.md"
 
 # Names, types and order of the tables that scripts read: a contract.
-WHOLE, REAL, TEXT = ("int64", "double", "string")
+INTEGER, REAL, TEXT = ("int64", "double", "string")
 CONTRACT = {
     "contacts": {
-        **{"visit": WHOLE, "client": WHOLE, "sim_time_s": REAL, "host_time_s": REAL, "vehicle": WHOLE},
+        **{"visit": INTEGER, "client": INTEGER, "sim_time_s": REAL, "host_time_s": REAL, "vehicle": INTEGER},
         **{"vehicle_x_m": REAL, "vehicle_y_m": REAL, "travel_s": REAL, "contact_s": REAL, "airtime_s": REAL},
-        **{"compute_s": REAL, "missed": WHOLE, "neighbours": WHOLE, "active": WHOLE, "delivered": WHOLE},
+        **{"compute_s": REAL, "missed": INTEGER, "neighbours": INTEGER, "active": INTEGER, "delivered": INTEGER},
         **{"active_ids": "list<item: int32>", "delivered_ids": "list<item: int32>"},
-        **dict.fromkeys(("bytes_down", "bytes_up", "bytes_between", "gradient_steps"), WHOLE),
+        **dict.fromkeys(("bytes_down", "bytes_up", "bytes_between", "gradient_steps"), INTEGER),
         **dict.fromkeys(("personal_test_acc_mean", "personal_test_acc_weighted"), REAL),
         **dict.fromkeys(("personal_validation_acc_mean", "token_test_acc", "train_loss", "violation_max"), REAL),
         **dict.fromkeys(("violation_rms", "violated_share", "dual_norm", "lagrangian", "lyapunov"), REAL),
         **dict.fromkeys(("token_step_norm", "kappa"), REAL),
     },
     "clients": {
-        **{"visit": WHOLE, "sim_time_s": REAL, "client": WHOLE, "test_acc": REAL, "token_test_acc": REAL},
-        **dict.fromkeys(("test_samples", "visits", "participations", "gradient_steps"), WHOLE),
-        **{"bytes_down": WHOLE, "bytes_up": WHOLE},
+        **{"visit": INTEGER, "sim_time_s": REAL, "client": INTEGER, "test_acc": REAL, "token_test_acc": REAL},
+        **dict.fromkeys(("test_samples", "visits", "participations", "gradient_steps"), INTEGER),
+        **{"bytes_down": INTEGER, "bytes_up": INTEGER},
     },
-    "track": {"sim_time_s": REAL, "node": TEXT, "id": WHOLE, "x_m": REAL, "y_m": REAL},
-    "graph": {"visit": WHOLE, "sim_time_s": REAL, "a": WHOLE, "b": WHOLE},
+    "track": {"sim_time_s": REAL, "node": TEXT, "id": INTEGER, "x_m": REAL, "y_m": REAL},
+    "graph": {"visit": INTEGER, "sim_time_s": REAL, "a": INTEGER, "b": INTEGER},
     "meetings": {
-        **{"meeting": WHOLE, "sim_time_s": REAL, "visits": WHOLE, "a": WHOLE, "b": WHOLE},
+        **{"meeting": INTEGER, "sim_time_s": REAL, "visits": INTEGER, "a": INTEGER, "b": INTEGER},
         **dict.fromkeys(("a_x_m", "a_y_m", "b_x_m", "b_y_m", "meeting_s", "airtime_s"), REAL),
-        **{"bytes": WHOLE, "delivered": "bool"},
+        **{"bytes": INTEGER, "delivered": "bool"},
     },
 }
 

@@ -1,4 +1,4 @@
-"""Whole runs: same seed same bits, the vehicle, contacts, the end, and worlds that cannot be."""
+"""Complete runs: same seed same bits, the vehicle, contacts, the end, and impossible worlds."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_who_takes_part(small: Small, tmp_path: Path) -> None:
 
 
 def snapshot(algorithm: Algorithm, prefix: str = "") -> dict[str, Any]:
-    """A copy of all an algorithm remembers, its reference's included."""
+    """A copy of an algorithm's state, including that of its reference."""
     found: dict[str, Any] = {}
     for name, value in vars(algorithm).items():
         if isinstance(value, torch.Tensor):
@@ -322,7 +322,7 @@ def test_positions_are_redrawn(small: Small, tmp_path: Path) -> None:
     assert jumps - {0.0, times[-1]} == {times[4], times[9], times[14]}
 
 
-# --- worlds that cannot be, or not quite ---------------------------------------------------------------------
+# --- impossible and doubtful worlds --------------------------------------------------------------------------
 
 WALL = [[90, 40], [210, 40], [210, 160], [90, 160]]
 COURT = [[100, 50], [200, 50], [200, 150], [100, 150]]
@@ -376,7 +376,7 @@ def test_auto_takes_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) ->
         choose_device("cuda")
 
 
-def test_a_layout_that_cannot_be(small: Small) -> None:
+def test_an_impossible_layout(small: Small) -> None:
     far = {"kind": "redrawn", "neighbours": 7, "neighbour_range_m": 0.001}
     with pytest.raises(ScenarioError, match="raise neighbour_range_m"):
         Simulation(small(clients={"mobility": far}))

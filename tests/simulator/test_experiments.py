@@ -197,7 +197,7 @@ def test_mistakes_in_a_file_are_explained(
         (["tunes", "tiny.toml"], "must be fedmule paper NAME or fedmule paper tune NAME"),
     ],
 )
-def test_unknown_names_are_errors_that_tell_the_known_ones(
+def test_errors_for_unknown_names_list_the_known_ones(
     tiny: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["paper", *arguments]) == 2

@@ -63,7 +63,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def study_by(program: Path, out: str, seeds: int) -> str:
-    """Run a study with a program, in a process of its own; returns what it printed to stderr."""
+    """Run a study with a program, in a separate process; returns what it printed to stderr."""
     command = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""What holds for the project as a whole: imports, packages, file names, reference data, and the commands CI runs."""
+"""Rules for the entire project: imports, packages, file names, reference data, and the commands CI runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run takes, said before it is taken."""
+"""Memory of a run, estimated before it is allocated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CPU = torch.device("cpu")
 
 
 def tensors_of(algorithm: Algorithm) -> list[torch.Tensor]:
-    """All an algorithm holds on its device, its reference's included."""
+    """All tensors of an algorithm on its device, including those of its reference."""
     found = [value for value in vars(algorithm).values() if isinstance(value, torch.Tensor)]
     for value in vars(algorithm).values():
         found += tensors_of(value) if isinstance(value, Algorithm) else []
@@ -45,7 +45,7 @@ def size(tensors: list[torch.Tensor]) -> int:
     ],
 )
 def test_the_estimate_is_what_the_tensors_take(small: Small, keys: dict[str, Any]) -> None:
-    """Whole tensors [n,d] and the data to the byte; everything within a few parts in a hundred, before and after."""
+    """Tensors [n,d] and the data to the byte; everything within a few per cent, before and after the run."""
     simulation = Simulation(small(clients={"count": 40}, learning=keys, stop={"visits": 10}))
     algorithm, said = simulation.learner.algorithm, simulation.learner.memory_bytes
     data = size([algorithm.data.features, algorithm.data.labels])
@@ -79,7 +79,7 @@ def test_a_run_that_does_not_fit_is_not_begun(
     assert not (tmp_path / "runs").exists()
 
 
-def test_one_that_fits_says_how_much(
+def test_a_run_that_fits_reports_its_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

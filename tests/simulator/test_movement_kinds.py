@@ -1,4 +1,4 @@
-"""Every kind of movement in a whole run, from the smallest table; and what is told of tables that do not fit."""
+"""Every kind of movement in a complete run, from the smallest table; and errors for tables that do not fit."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_data_follow_herds_as_they_follow_squads() -> None:
         ({"kind": "drifts"}, "clients.mobility.kind", "did you mean drift?"),
     ],
 )
-def test_what_does_not_fit_is_told_by_its_key(mobility: dict[str, Any], key: str, message: str) -> None:
+def test_what_does_not_fit_is_reported_by_its_key(mobility: dict[str, Any], key: str, message: str) -> None:
     rock = {"polygon": [[400, 400], [500, 400], [500, 500], [400, 500]]}
     with pytest.raises(ScenarioError) as error:
         build_world(

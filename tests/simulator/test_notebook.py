@@ -52,7 +52,7 @@ def test_a_scenario_may_be_a_dict_with_classes_in_it() -> None:
     assert changed.scenario["clients"]["mobility"] == "test_notebook:Row"
 
 
-def test_classes_that_are_only_named_need_leave() -> None:
+def test_classes_given_by_name_need_permission() -> None:
     named = {**FEW, "clients.mobility": "test_notebook:Row"}
     with pytest.raises(UserError, match="would run code that is not part of Fedmule"):
         fedmule.run("smoke", named)

@@ -184,7 +184,7 @@ def test_modules_with_the_names_of_rooms_break_nothing(tmp_path: Path, where: st
         ("clients.mobility=placed_anew", 'is now called "redrawn"'),
     ],
 )
-def test_old_keys_say_their_new_form(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_for_old_keys_show_the_new_form(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "smoke", "--set", old]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     key = old.partition("=")[0]
@@ -232,7 +232,7 @@ def test_a_newer_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_training_alone_copies_what_it_replaces() -> None:
-    """And a penalty of the reference is its own business."""
+    """The reference is the replaced algorithm, with its own penalty."""
     local = load_scenario("earthquake", ["learning.algorithm=local"]).learning.algorithm
     assert local.reference == load_scenario("earthquake").learning.algorithm
     plain = load_scenario("smoke", ["learning.algorithm=walkman", "learning.algorithm=local"]).learning.algorithm

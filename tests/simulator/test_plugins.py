@@ -1,4 +1,4 @@
-"""Classes of the user's own: in a scenario, from the user's own folder."""
+"""Plugin classes that a scenario names and that are found in the user's folder."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sys.modules.pop("own_parts_of_mine", None)
 
 
-def test_every_part_can_be_ones_own(folder: Path) -> None:
+def test_every_part_can_be_a_plugin(folder: Path) -> None:
     assert main(["run", "mine.toml", "--allow-plugins", "--quiet", "--out", "run"]) == 0
     run = load_run("run")
     start = run.track[(run.track["node"] == "client")].groupby("id").first()
@@ -124,7 +124,7 @@ def test_every_part_can_be_ones_own(folder: Path) -> None:
     assert run.summary["algorithm"] == "own_parts_of_mine:Lazy"
 
 
-def test_a_module_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plugin_module(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net = 'learning.model={ kind = "own_parts_of_mine:Net", width = 12 }'
     arguments = ["run", "mine.toml", "--allow-plugins", "--quiet", "--set", net]
     assert main([*arguments, "--out", "a"]) == 0
@@ -137,7 +137,7 @@ def test_a_module_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "norm.running_mean" in capsys.readouterr().err
 
 
-def test_a_walk_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plugin_walk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["run", "mine.toml", "--allow-plugins", "--quiet", "--set"]
     assert main([*arguments, "vehicle.walk=own_parts_of_mine:Backwards", "--out", "run"]) == 0
     run = load_run("run")

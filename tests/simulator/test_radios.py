@@ -87,15 +87,15 @@ def test_models_take_the_radios_carrier(small: Small) -> None:
 
 def test_short_keys_of_wifi_stand_for_a_model(small: Small, tmp_path: Path) -> None:
     short = {"kind": "wifi_direct", "exponent": 2.2, "reference_loss_db": 41.0}
-    whole = {"kind": "wifi_direct", "propagation": {"exponent": 2.2, "reference_loss_db": 41.0}}
+    complete = {"kind": "wifi_direct", "propagation": {"exponent": 2.2, "reference_loss_db": 41.0}}
     losses = [
         build_radio(small(radio=radio), Streams(0), {}).budget(np.array([3.0, 70.0])).path_loss_db
-        for radio in (short, whole)
+        for radio in (short, complete)
     ]
     assert losses[0].tolist() == losses[1].tolist()
     assert losses[0] == pytest.approx(41 + 22 * np.log10([3.0, 70.0]))
-    run(small(radio=whole, stop={"visits": 1}), tmp_path / "run")
-    assert load_scenario(str(tmp_path / "run" / "scenario.toml")).radio == small(radio=whole).radio
+    run(small(radio=complete, stop={"visits": 1}), tmp_path / "run")
+    assert load_scenario(str(tmp_path / "run" / "scenario.toml")).radio == small(radio=complete).radio
 
 
 def test_a_model_keeps_what_is_usual_for_the_radio(small: Small) -> None:

@@ -1,4 +1,4 @@
-"""Whole runs in random worlds: nobody goes through a wall, off the terrain, back in time or too fast."""
+"""Complete runs in random worlds: nobody goes through a wall, off the terrain, back in time or too fast."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def test_own_parts(desk: Path) -> None:
     assert run.summary["personal_test_acc_mean"] > run.summary["start_personal_test_acc_mean"] + 0.1
 
 
-def test_data_of_ones_own(desk: Path) -> None:
+def test_data_of_your_own(desk: Path) -> None:
     generator = np.random.default_rng(0)
     collar, x = np.repeat(["a", "b", "c"], 30), generator.normal(size=(90, 2))
     table = pd.DataFrame({"collar": collar, "heat": x[:, 0], "noise": x[:, 1], "species": x[:, 0] > 0})
@@ -96,7 +96,7 @@ def test_data_of_ones_own(desk: Path) -> None:
     assert load_run("runs/own").summary["personal_test_acc_mean"] > 0.8
 
 
-def test_a_comparison_of_ones_own(desk: Path) -> None:
+def test_a_comparison_of_your_own(desk: Path) -> None:
     (desk / "speed.toml").write_text(block("toml", "How fast must it drive?"))
     points = plan_experiment(load_experiment("speed.toml")).points
     assert [point.parameters["column"] for point in points] == ["walking"] * 5 + ["driving"] * 5
@@ -104,7 +104,7 @@ def test_a_comparison_of_ones_own(desk: Path) -> None:
     assert {point.scenario.stop.visits for point in points} == {400}
 
 
-def test_looking_at_results(desk: Path) -> None:
+def test_reading_results(desk: Path) -> None:
     assert main(["run", "warzone", "--set", "stop.visits=10", "--quiet"]) == 0
     exec(compile(block("python", "load_run"), "README.md", "exec"), {})
     assert (desk / "warzone.png").exists()

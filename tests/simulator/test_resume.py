@@ -34,7 +34,7 @@ TABLES = ("contacts", "clients", "track", "graph", "meetings")
 
 
 class Killed(Exception):
-    """Stands for a process that dies."""
+    """Raised in place of a process that dies."""
 
 
 @pytest.fixture
@@ -95,11 +95,11 @@ CASES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_resumed_run_is_the_one_that_was_not_killed(small: Small, tmp_path: Path, killed: Any, case: str) -> None:
     scenario = small(**CASES[case])
-    whole = run(scenario, tmp_path / "whole")
-    assert len(whole.contacts) > 13
+    complete = run(scenario, tmp_path / "complete")
+    assert len(complete.contacts) > 13
     folder = killed(scenario, kept=7, at=13)
     again = resumed(scenario, folder)
-    alike(whole, again)
+    alike(complete, again)
     assert again.finished
     assert not (folder / "checkpoint").exists()
     assert len(again.manifest["resumed"]) == 1
@@ -111,7 +111,7 @@ def test_wherever_it_was_killed(small: Small, tmp_path: Path, killed: Any, kept:
     scenario = small()
     folder = killed(scenario, kept, at)
     assert checkpoint_file(folder).exists() == (kept > 0)
-    alike(run(scenario, tmp_path / "whole"), resumed(scenario, folder))
+    alike(run(scenario, tmp_path / "complete"), resumed(scenario, folder))
 
 
 def test_nobody_learns_again_what_the_checkpoint_has(
@@ -141,18 +141,18 @@ def test_host_time_continues_from_the_checkpoint(
     small: Small, killed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(ledger, "time", Clock(1000.0))
-    whole = run(small(), tmp_path / "whole")
+    complete = run(small(), tmp_path / "complete")
     monkeypatch.setattr(ledger, "time", Clock(2000.0))
     folder = killed(small(), kept=7, at=13)
     monkeypatch.setattr(ledger, "time", Clock(9e6))  # long after, on a computer with another clock
     again = resumed(small(), folder)
-    before, after = whole.contacts["host_time_s"], again.contacts["host_time_s"]
+    before, after = complete.contacts["host_time_s"], again.contacts["host_time_s"]
     assert before.tolist() == [k + 1.0 for k in range(20)]
     assert after[:7].tolist() == before[:7].tolist()
     assert after.is_monotonic_increasing
     # Writing the checkpoint asked once, and so did going on from it.
     assert ((after - before)[7:] <= 3.0).all()
-    assert again.summary["host_time_s"] - whole.summary["host_time_s"] <= 3.0
+    assert again.summary["host_time_s"] - complete.summary["host_time_s"] <= 3.0
 
 
 def test_a_replay_leaves_learner_and_log_to_the_live_phase(
@@ -204,13 +204,13 @@ def test_twice_killed(small: Small, tmp_path: Path, killed: Any) -> None:
     scenario = small()
     killed(scenario, kept=6, at=8)
     folder = killed(scenario, kept=12, at=16, resume=True)
-    alike(run(scenario, tmp_path / "whole"), resumed(scenario, folder))
+    alike(run(scenario, tmp_path / "complete"), resumed(scenario, folder))
 
 
 def test_an_interrupted_run_is_resumed(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C ends it after the present visit, with a checkpoint; the evaluation at its end is repeated."""
     scenario = small()
-    whole = run(scenario, tmp_path / "whole")
+    complete = run(scenario, tmp_path / "complete")
     after_visit = Checkpoints.after_visit
 
     def stop(self: Any) -> None:
@@ -223,7 +223,7 @@ def test_an_interrupted_run_is_resumed(small: Small, tmp_path: Path, monkeypatch
         part = run(scenario, tmp_path / "part")
     assert (len(part.contacts), part.finished) == (7, False)
     assert part.clients["visit"].max() == 7
-    alike(whole, resumed(scenario, tmp_path / "part"))
+    alike(complete, resumed(scenario, tmp_path / "part"))
 
 
 def test_a_killed_process_is_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -242,8 +242,8 @@ def test_a_killed_process_is_resumed(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert not json.loads((folder / "manifest.json").read_text())["finished"]
     assert main(["run", "smoke", *keys, "--out", str(folder), "--resume"]) == 0
     assert "resuming after visit" in capsys.readouterr().err
-    assert main(["run", "smoke", *keys, "--quiet", "--out", str(tmp_path / "whole")]) == 0
-    alike(load_run(tmp_path / "whole"), load_run(folder))
+    assert main(["run", "smoke", *keys, "--quiet", "--out", str(tmp_path / "complete")]) == 0
+    alike(load_run(tmp_path / "complete"), load_run(folder))
     assert main(["run", "smoke", *keys, "--out", str(folder), "--resume"]) == 0
     assert "is finished already" in capsys.readouterr().out
 
@@ -268,11 +268,11 @@ def test_what_cannot_be_resumed_is_reported(small: Small, killed: Any, tmp_path:
     with pytest.raises(UserError, match=r"killed: holds a run of another scenario: there seed = 0, here 1"):
         run_scenario(small(seed=1), str(folder), resume=True)
     file = checkpoint_file(folder)
-    whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) // 2])
+    complete = file.read_bytes()
+    file.write_bytes(complete[: len(complete) // 2])
     with pytest.raises(UserError, match=r"state\.npz: cannot be read.*the run starts from its beginning"):
         run_scenario(scenario, str(folder), resume=True)
-    file.write_bytes(whole)
+    file.write_bytes(complete)
     rows = (folder / "contacts.arrows").read_bytes()
     (folder / "contacts.arrows").write_bytes(rows[:1000])
     with pytest.raises(UserError, match=r"contacts\.arrows: has 0 rows; the checkpoint needs 6"):
@@ -296,9 +296,9 @@ def test_a_run_under_way_is_not_taken_over(small: Small, tmp_path: Path, monkeyp
             reported.append(error)
 
     monkeypatch.setattr(Checkpoints, "after_visit", meddle)
-    whole = run(scenario, tmp_path / "run")
+    complete = run(scenario, tmp_path / "run")
     assert len(reported) == 1
-    assert len(whole.contacts) == 20
+    assert len(complete.contacts) == 20
 
 
 class Odd(FedAvg):

@@ -236,7 +236,7 @@ def test_runs_end_for_all_vehicles(small: Small, tmp_path: Path) -> None:
     assert sized["bytes_down"] + sized["bytes_up"] + sized["bytes_between"] >= 60_000
 
 
-# --- where they start, and what cannot be ---------------------------------------------------------------------
+# --- where they start, and impossible keys --------------------------------------------------------------------
 
 
 def test_starts(small: Small) -> None:
@@ -268,7 +268,7 @@ def test_starts(small: Small) -> None:
         ({"clients": {"mobility": {"kind": "redrawn", "neighbours": 2}}}, "vehicle.count"),
     ],
 )
-def test_what_cannot_be_with_several(small: Small, changes: dict[str, Any], key: str) -> None:
+def test_keys_that_exclude_several_vehicles(small: Small, changes: dict[str, Any], key: str) -> None:
     changes = {**changes, "vehicle": {"count": 2, **changes.get("vehicle", {})}}
     assert [problem.key for problem in broken_rules(small(**changes))] == [key]
 

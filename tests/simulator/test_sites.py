@@ -1,4 +1,4 @@
-"""Runs in which it matters where clients are at home."""
+"""Runs in which the sites of clients matter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def regrouping(small: Small, **learning: Any) -> Scenario:
 
 
 def accuracies(simulation: Simulation) -> list[float]:
-    """Of each client's model on its own test data, as they are now."""
+    """Accuracy of each client's model on its own current test data."""
     algorithm, data = simulation.learner.algorithm, simulation.learner.algorithm.data
     found = []
     for client, first in enumerate(data.test_first):
@@ -107,7 +107,7 @@ def test_same_seed_same_bits(small: Small, tmp_path: Path, learning: dict[str, A
     assert first.contacts["sim_time_s"].iloc[-1] > AT_S
 
 
-def test_where_homes_do_not_matter_nothing_changes(small: Small) -> None:
+def test_where_sites_do_not_matter_nothing_changes(small: Small) -> None:
     simulation = Simulation(small(clients={"count": 9, "mobility": SQUADS}))
     assert simulation.world.sites.site is None
     assert simulation.learner.algorithm.data.site is None
@@ -118,7 +118,7 @@ def test_where_homes_do_not_matter_nothing_changes(small: Small) -> None:
 
 
 def test_what_is_learnt_from_neighbours_helps_where_sites_differ(small: Small) -> None:
-    """Every squad has labels of its own; the token of the neighbourhood fits them, the global one does not."""
+    """Each squad has different labels; the neighbourhood's token fits them, the global one does not."""
     keys: dict[str, Any] = {"shift": "permuted", "partition": "iid", "evaluate_every": 100, "open_at": 1.0}
     mobility = {"kind": "squads", "squads": 4, "spread_m": 10}
     found = {}
@@ -146,7 +146,7 @@ def clumped(small: Small, **learning: Any) -> Simulation:
     return Simulation(small(clients=clients, learning={"sites": 3, **learning}, terrain={"obstacles": []}))
 
 
-def test_clients_who_start_near_each_other_are_at_home_together(small: Small) -> None:
+def test_clients_who_start_near_each_other_share_a_site(small: Small) -> None:
     site = clumped(small, shift="permuted").world.sites.site
     assert site is not None
     clumps = {frozenset(np.flatnonzero(site == at).tolist()) for at in range(3)}
@@ -167,7 +167,7 @@ def test_other_movements_have_sites_by_where_clients_start(small: Small, kind: s
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("distinct", [1, 2, 5])
-def test_groups_are_at_most_as_many_as_there_are_sites(count: int, distinct: int) -> None:
+def test_there_are_no_more_groups_than_sites(count: int, distinct: int) -> None:
     xy = np.repeat(np.random.default_rng(0).random((distinct, 2)), 3, axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -179,7 +179,7 @@ def test_groups_are_at_most_as_many_as_there_are_sites(count: int, distinct: int
         assert len(set(group[3 * at : 3 * at + 3])) == 1  # who starts at the same spot is together
 
 
-def test_samples_shared_out_over_sites(small: Small) -> None:
+def test_samples_are_distributed_over_sites(small: Small) -> None:
     simulation = clumped(small, partition_over="sites", partition={"kind": "labels", "labels": 2})
     data = simulation.learner.algorithm.data
     assert data.site is not None
@@ -192,15 +192,15 @@ def test_samples_shared_out_over_sites(small: Small) -> None:
     assert simulation.run()["visits"] == 20
 
 
-def test_data_that_do_not_fit_the_sites_say_so(small: Small) -> None:
+def test_data_that_do_not_fit_the_sites_are_reported(small: Small) -> None:
     with pytest.raises(ScenarioError, match=r'learning\.shift = "rotated": needs images'):
         Simulation(small(learning={"shift": "rotated"}))
-    with pytest.raises(ScenarioError, match="those of 8 clients or sites, and there are 2"):
+    with pytest.raises(ScenarioError, match="the data belong to 8 clients or sites, but the scenario has 2"):
         Simulation(small(learning={"partition_over": "sites", "partition": "column"}))
 
 
 class OwnData:
-    """A data set of one's own that is made once and shared out already."""
+    """A plugin data set that is created once and already partitioned."""
 
     made: ClientData
 
@@ -208,7 +208,7 @@ class OwnData:
         return cls.made
 
 
-def test_data_of_ones_own_stay_as_they_are(small: Small) -> None:
+def test_data_of_a_plugin_are_not_modified(small: Small) -> None:
     made = Simulation(small()).learner.algorithm.data
     OwnData.made = replace(made, labels=made.labels.clone())
     scenario = small(learning={"dataset": {"kind": "my.module:OwnData"}, "shift": "permuted"})
@@ -253,7 +253,7 @@ def test_late_clients(small: Small, tmp_path: Path, learning: dict[str, Any]) ->
     assert found.summary["late_personal_test_acc"] > 0
 
 
-def test_late_clients_would_be_given_the_model_of_their_site(small: Small) -> None:
+def test_late_clients_would_get_the_model_of_their_site(small: Small) -> None:
     """Before they are ever met, under the oracle."""
     simulation = Simulation(small(clients={"late": 3}, learning={"algorithm": "squad_oracle"}, stop={"visits": 12}))
     simulation.start()
@@ -286,7 +286,7 @@ def test_a_lost_exchange_leaves_neighbourhoods_as_they_were(small: Small) -> Non
     assert not algorithm.participations.any()
 
 
-def test_tokens_go_down_to_each_client_on_their_own(small: Small, tmp_path: Path) -> None:
+def test_each_client_is_sent_its_own_token(small: Small, tmp_path: Path) -> None:
     found = run(small(learning={"algorithm": NEIGHBOURHOOD, "open_at": 1.0}), tmp_path / "a")
     last = found.clients[found.clients["visit"] == 20]
     assert last["bytes_down"].sum() == found.contacts["bytes_down"].sum()

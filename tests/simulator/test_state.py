@@ -79,9 +79,9 @@ def test_what_cannot_be_saved_is_named(tmp_path: Path, odd: Any) -> None:
 @pytest.mark.parametrize("keep", [0, 1, 100, 700])
 def test_a_damaged_file_is_reported(tmp_path: Path, keep: int) -> None:
     save_state(tmp_path / "state.npz", {"thing": thing(5.0)})
-    whole = (tmp_path / "state.npz").read_bytes()
-    assert len(whole) > 700
-    (tmp_path / "state.npz").write_bytes(whole[:keep])
+    complete = (tmp_path / "state.npz").read_bytes()
+    assert len(complete) > 700
+    (tmp_path / "state.npz").write_bytes(complete[:keep])
     with pytest.raises(StateError, match=r"state\.npz: cannot be read"):
         load_state(tmp_path / "state.npz", {"thing": thing(1.0)})
 

@@ -21,14 +21,14 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     Path("walk.csv").write_text(CSV)
 
 
-def test_trace_tells_what_is_in_it_and_draws_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_trace_command_describes_and_draws_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "walk.csv"]) == 0
-    told = capsys.readouterr().out
-    assert "walk.csv: 3 nodes, 6 waypoints" in told
-    assert "x 0.0 to 100.0 m, y 0.0 to 90.0 m" in told
-    assert "0:01:40, from 0 to 100 s" in told
-    assert "mean 1.00 m/s while moving" in told
-    assert "nodes come and go: 2.2 are present on average" in told
+    printed = capsys.readouterr().out
+    assert "walk.csv: 3 nodes, 6 waypoints" in printed
+    assert "x 0.0 to 100.0 m, y 0.0 to 90.0 m" in printed
+    assert "0:01:40, from 0 to 100 s" in printed
+    assert "mean 1.00 m/s while moving" in printed
+    assert "nodes come and go: 2.2 are present on average" in printed
     assert Path("walk-trace.png").stat().st_size > 10_000
 
 
@@ -47,13 +47,13 @@ def test_a_trace_far_from_the_corner_is_noticed(capsys: pytest.CaptureFixture[st
     assert "far from (0, 0), from (500000, 5400000) on" in capsys.readouterr().err
 
 
-def test_contacts_are_written_and_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_contacts_are_written_and_summarised(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["contacts", "walk.csv", "--range-m", "10", "--out", "met.csv", "--plot", "met.png"]) == 0
     assert Path("met.csv").read_text() == "a,b,start,end\n0,1,45.00000000,55.00000000\n"
-    told = capsys.readouterr().out
-    assert "1 contacts of 1 pairs of 3 nodes within 10 m" in told
-    assert "contact times        mean 10.0 s" in told
-    assert "inter-contact times  none" in told
+    printed = capsys.readouterr().out
+    assert "1 contacts of 1 pairs of 3 nodes within 10 m" in printed
+    assert "contact times        mean 10.0 s" in printed
+    assert "inter-contact times  none" in printed
     assert Path("met.png").stat().st_size > 10_000
     assert main(["contacts", "walk.csv", "--range-m", "10", "--until-s", "50", "--out", "met.csv"]) == 0
     assert Path("met.csv").read_text().endswith("0,1,45.00000000,50.00000000\n")
@@ -61,7 +61,7 @@ def test_contacts_are_written_and_summed_up(capsys: pytest.CaptureFixture[str]) 
     assert "0 contacts of 0 pairs" in capsys.readouterr().out
 
 
-def test_what_is_wrong_with_a_trace_is_told_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_in_a_trace_are_reported_with_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.csv").write_text("node,t,x,y\n0,0,1,1\n0,1,?,1\n")
     for command in (["trace", "bad.csv"], ["contacts", "bad.csv", "--range-m", "10"]):
         assert main(command) == 2
@@ -146,7 +146,7 @@ def test_the_vehicle_waits_while_nobody_is_there_and_ends_when_nobody_will_come(
     assert run.summary["visits"] > 0
 
 
-def test_a_trace_that_is_missing_or_does_not_fit_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_that_is_missing_or_does_not_fit_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     write_scenario([("a", 0, 50, 50)], "visits = 5")
     assert main(["run", "moves.toml"]) == 2
     assert "moves.csv: has 1 nodes, fewer than the 4 clients" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Data, partitions and models that do not fit are told in words, with status 2, before a run begins."""
+"""Data, partitions and models that do not fit are reported with status 2 before a run begins."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def refused(desk: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """refused(*sets): what a run that cannot be says; nothing is left behind."""
+    """refused(*sets): the error message of an impossible run, which must leave no files behind."""
 
     def run(*sets: str) -> str:
         assert main([*RUN, *(part for text in [*FEW, *sets] for part in ("--set", text))]) == 2
@@ -106,7 +106,7 @@ def refused(desk: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.fixture
-def fine(desk: Path) -> Callable[..., None]:
+def accepted(desk: Path) -> Callable[..., None]:
     def run(*sets: str) -> None:
         assert main([*RUN, *(part for text in [*FEW, *sets] for part in ("--set", text))]) == 0
         assert load_run("run").summary["visits"] == 3
@@ -114,7 +114,7 @@ def fine(desk: Path) -> Callable[..., None]:
     return run
 
 
-# --- data sets of one's own ----------------------------------------------------------------------------------
+# --- data sets of your own -----------------------------------------------------------------------------------
 
 
 def own(kind: str, change: str = "") -> str:
@@ -146,7 +146,7 @@ def own(kind: str, change: str = "") -> str:
         ("shape = (1, 2, 2)", "samples of shape (1, 2, 2) have 4 features, not 5"),
     ],
 )
-def test_samples_of_ones_own_with_faults(refused: Run, change: str, message: str) -> None:
+def test_faulty_samples_of_a_plugin(refused: Run, change: str, message: str) -> None:
     line = refused(own('dataset={ kind = "unfit_parts:samples"', change))
     assert line.startswith('smoke: learning.dataset = "unfit_parts:samples": ')
     assert message in line
@@ -174,28 +174,28 @@ def test_samples_of_ones_own_with_faults(refused: Run, change: str, message: str
         ("validation_count = np.full(4, 1)", "validation_count must be a numpy array of 5 whole numbers"),
     ],
 )
-def test_data_that_share_themselves_out_with_faults(refused: Run, change: str, message: str) -> None:
+def test_faulty_data_with_their_own_partition(refused: Run, change: str, message: str) -> None:
     line = refused(own('dataset={ kind = "unfit_parts:shared_out"', change))
     assert line.startswith('smoke: learning.dataset = "unfit_parts:shared_out": ')
     assert message in line
 
 
-def test_data_that_share_themselves_out_take_no_partition(refused: Run) -> None:
+def test_data_with_their_own_partition_accept_no_other(refused: Run) -> None:
     for key in ("partition=iid", "max_train_samples=5"):
         assert "leave learning.partition and" in refused('learning.dataset="unfit_parts:shared_out"', f"learning.{key}")
 
 
-def test_something_else_than_samples(refused: Run) -> None:
+def test_a_data_set_that_returns_no_samples(refused: Run) -> None:
     line = refused('learning.dataset="unfit_parts:no_samples"')
     assert "must make learning.samples.Samples or learning.data.ClientData, not list" in line
 
 
 @pytest.mark.parametrize("change", ["", "features, labels = features.tolist(), labels.astype('int8')"])
-def test_samples_in_other_types_are_taken(fine: Callable[..., None], change: str) -> None:
-    fine(own('dataset={ kind = "unfit_parts:samples"', change))
+def test_samples_in_other_types_are_accepted(accepted: Callable[..., None], change: str) -> None:
+    accepted(own('dataset={ kind = "unfit_parts:samples"', change))
 
 
-# --- files of one's own --------------------------------------------------------------------------------------
+# --- files of your own ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -261,10 +261,17 @@ def test_faults_in_an_npz_file(refused: Run, arrays: dict[str, np.ndarray], mess
 
 def test_broken_npz_files(refused: Run) -> None:
     np.savez_compressed("mine.npz", features=np.random.default_rng(0).normal(size=(60, 2)), label=np.arange(60) % 3)
-    whole = Path("mine.npz").read_bytes()
+    complete = Path("mine.npz").read_bytes()
     np.save("array.npy", np.ones(3))
-    spoilt = whole[:100] + bytes(200) + whole[300:]
-    for content in (b"", whole[:50], whole[: len(whole) // 2], whole[:-9], spoilt, Path("array.npy").read_bytes()):
+    corrupted = complete[:100] + bytes(200) + complete[300:]
+    for content in (
+        b"",
+        complete[:50],
+        complete[: len(complete) // 2],
+        complete[:-9],
+        corrupted,
+        Path("array.npy").read_bytes(),
+    ):
         Path("mine.npz").write_bytes(content)
         line = refused(f'learning.dataset={{ kind = "file", path = "{Path.cwd()}/mine.npz" }}')
         assert "mine.npz: cannot be read" in line
@@ -274,16 +281,16 @@ def test_broken_npz_files(refused: Run) -> None:
 
 
 def test_broken_copies_of_image_sets(desk: Path, refused: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    """Cut off, spoilt and of another content: as files at hand, and in the cache."""
+    """Truncated, corrupted and with other content: as local files, and in the cache."""
     content = bytes([0, 0, 8, 1, 0, 0, 0, 200]) + bytes(range(200))
     packed = gzip.compress(content)
-    spoilt = packed[:20] + bytes([packed[20] ^ 255]) + packed[21:]
+    corrupted = packed[:20] + bytes([packed[20] ^ 255]) + packed[21:]
     forms = {
         "": [
             (content, "is not the published MNIST file: its MD5 checksum is"),
             (content[:-5], "is not the published MNIST file: its MD5 checksum is"),
         ],
-        ".gz": [(packed[:-12], "is not a complete gzip file"), (spoilt, "is not a complete gzip file")],
+        ".gz": [(packed[:-12], "is not a complete gzip file"), (corrupted, "is not a complete gzip file")],
     }
     for suffix, contents in forms.items():
         file = desk / f"train-images-idx3-ubyte{suffix}"
@@ -298,8 +305,8 @@ def test_broken_copies_of_image_sets(desk: Path, refused: Run, capsys: pytest.Ca
 
     (desk / "cache").mkdir()
     np.savez(desk / "cache/mnist.npz", images=np.zeros((30, *IMAGE_SETS["mnist"].shape), np.uint8), labels=np.zeros(30))
-    whole = (desk / "cache/mnist.npz").read_bytes()
-    for broken in (b"", whole[: len(whole) // 2], whole[:-30], whole[:400] + b"\1\2\3" + whole[403:]):
+    complete = (desk / "cache/mnist.npz").read_bytes()
+    for broken in (b"", complete[: len(complete) // 2], complete[:-30], complete[:400] + b"\1\2\3" + complete[403:]):
         (desk / "cache/mnist.npz").write_bytes(broken)
         line = refused("learning.dataset=mnist")
         assert "mnist.npz is damaged" in line
@@ -370,7 +377,7 @@ def test_numbers_out_of_range(refused: Run, text: str, allowed: str) -> None:
         (["learning.partition={ kind = 'dirichlet', alpha = 1e-9 }", "clients.count=40"], "would get 0 samples"),
     ],
 )
-def test_partitions_that_cannot_be_made(refused: Run, table: pd.DataFrame, sets: list[str], message: str) -> None:
+def test_impossible_partitions(refused: Run, table: pd.DataFrame, sets: list[str], message: str) -> None:
     table = pd.concat([table] * 10, ignore_index=True)
     table["label"] = np.arange(600) % 10
     table.to_csv("mine.csv", index=False)
@@ -401,7 +408,7 @@ def test_data_of_other_clients(refused: Run) -> None:
         ("rows[0] = rows[0] / 2", "rows must be whole numbers from 0 to 99"),
     ],
 )
-def test_partitions_of_ones_own_with_faults(refused: Run, change: str, message: str) -> None:
+def test_faulty_partitions_of_a_plugin(refused: Run, change: str, message: str) -> None:
     line = refused('learning.dataset="unfit_parts:samples"', own('partition={ kind = "unfit_parts:shares"', change))
     assert line.startswith('smoke: learning.partition = "unfit_parts:shares": ')
     assert message in line
@@ -460,14 +467,14 @@ def test_images_too_small_for_the_cnn(refused: Run) -> None:
     assert 'learning.model = "cnn": images of 12 × 12 are too small; it needs 16 × 16' in line
 
 
-def test_a_trial_leaves_a_run_as_it_is(fine: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_leaves_a_run_as_it_is(accepted: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     made = "torch.nn.Sequential(torch.nn.Dropout(), torch.nn.Linear(60, 10))"
     model = f"learning.model={{ kind = 'unfit_parts:Net', made = '{made}' }}"
-    fine(model)
+    accepted(model)
     tried = load_run("run").contacts.drop(columns="host_time_s")
     Path("run").rename("tried")
     monkeypatch.setattr("fedmule.simulator.build.try_model", lambda model, data: None)
-    fine(model)
+    accepted(model)
     assert load_run("run").contacts.drop(columns="host_time_s").equals(tried)
 
 
@@ -480,15 +487,15 @@ ALGORITHMS = ["rwsadmm", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme"
 @pytest.mark.parametrize(
     "partition", ["{ kind = 'labels', labels = 1 }", "{ kind = 'dirichlet', alpha = 0.05 }", "iid", "column"]
 )
-def test_clients_of_one_label_and_of_less_than_a_batch_learn(
-    fine: Callable[..., None], table: pd.DataFrame, algorithm: str, partition: str
+def test_clients_with_one_label_or_less_than_a_batch_learn(
+    accepted: Callable[..., None], table: pd.DataFrame, algorithm: str, partition: str
 ) -> None:
     """12 samples each, batches of 20."""
     table["label"], table["who"] = np.arange(60) // 12, np.arange(60) // 12
     table.to_csv("mine.csv", index=False)
     keys = f'{{ kind = "file", path = "{Path.cwd()}/mine.csv", client = "who" }}'
     sets = [f"learning.dataset={keys}", f"learning.partition={partition}", f"learning.algorithm={algorithm}"]
-    fine(*sets, "learning.max_train_samples=6")
+    accepted(*sets, "learning.max_train_samples=6")
     contacts = load_run("run").contacts
     assert np.isfinite(contacts["train_loss"]).all()
     assert contacts["gradient_steps"].sum() > 0

@@ -128,7 +128,7 @@ def test_it_leaves_the_road_on_the_right_side_of_a_river() -> None:
     assert off_road_m(positions, shapely.MultiLineString(lines)) == pytest.approx(60)
 
 
-# --- in whole runs -----------------------------------------------------------------------------------------
+# --- in complete runs --------------------------------------------------------------------------------------
 
 
 def write_roads(path: Path, lines: Any) -> None:
@@ -208,7 +208,7 @@ def _parsed(text: str) -> dict[str, Any]:
         ("{ blocks = 3 }", "vehicle.roads.blocks", "did you mean block_m?"),
     ],
 )
-def test_bad_roads_are_told_by_their_key(tmp_path: Path, roads: str, key: str, message: str) -> None:
+def test_bad_roads_are_reported_by_their_key(tmp_path: Path, roads: str, key: str, message: str) -> None:
     write_roads(tmp_path / "far.geojson", [[[5000, 5000], [6000, 6000]]])
     square = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
     (tmp_path / "shapes.geojson").write_text(json.dumps(square), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Walk policies in whole runs: everyone is visited, whoever is late, gone or never caught."""
+"""Walk policies in complete runs: everyone is visited, even if some are late, absent or never caught."""
 
 from __future__ import annotations
 
