@@ -18,6 +18,7 @@ MANY = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
 MAP = "cividis"  # for amounts; looks nearly the same with any colour vision
 
 SCREEN_DPI, FILE_DPI = 90, 150
+LEGEND_LETTERS = 80  # that fit side by side above axes
 
 
 class Picture(Figure):
@@ -48,7 +49,10 @@ def picture_of(axes: Axes) -> Figure:
 
 def legend(axes: Axes, columns: int = 3, **more: Any) -> None:
     """Add a legend above the axes, where it covers nothing; none if nothing is labelled."""
-    if axes.get_legend_handles_labels()[0]:
+    labels = axes.get_legend_handles_labels()[1]
+    if labels:
+        longest = max(len(str(label)) for label in labels)
+        columns = max(1, min(columns, LEGEND_LETTERS // (longest + 6)))  # a line and gaps are about 6 letters wide
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize=8, frameon=False, **more)
 
 

@@ -1,4 +1,4 @@
-"""The page of a study: all its runs in a table, and heat maps over two parameters."""
+"""The page of a study: a table of all its runs, and heat maps over two parameters."""
 
 from __future__ import annotations
 

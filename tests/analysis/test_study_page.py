@@ -50,8 +50,8 @@ def study() -> Study:
                     )
     rows[5] |= {"status": "failed", "error": "broke: " + HOSTILE, "personal_test_acc_mean": None, "train_loss": None}
     vary = {"vehicle.speed_mps": list(SPEEDS), "radio.range_m": list(RANGES), "learning.algorithm": list(WORDS)}
-    told = {"name": HOSTILE, "title": "Does it? " + HOSTILE, "scenarios": ["tiny"], "vary": vary, "zip": []}
-    return Study(Path("study"), told, pd.DataFrame(rows))
+    keys = {"name": HOSTILE, "title": "Does it? " + HOSTILE, "scenarios": ["tiny"], "vary": vary, "zip": []}
+    return Study(Path("study"), keys, pd.DataFrame(rows))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_the_table_sorts_and_filters(study: Study, file: Path, open_tab: OpenTab
     tab.page.click("#clear")
     tab.page.locator("#heat td button").nth(3).click()
     assert set(zip(column("vehicle.speed_mps"), column("radio.range_m"), strict=True)) == {("10", "100")}
-    assert tab.page.locator("#heat td button").count() == 6  # the heat map stays whole
+    assert tab.page.locator("#heat td button").count() == 6  # the heat map stays complete
     assert tab.is_clean()
 
 
@@ -136,10 +136,10 @@ def test_a_phone_has_room(file: Path, open_tab: OpenTab) -> None:
 
 
 def test_a_study_without_results_or_parameters(study: Study, tmp_path: Path, open_tab: OpenTab) -> None:
-    told = {**study.study, "vary": {}}
+    keys = {**study.study, "vary": {}}
     index = study.index[["run", "scenario", "seed", "replication", "error"]].head(2).assign(status="missing")
     file = tmp_path / "replay.html"
-    file.write_text(study_page(Study(Path("study"), told, index), {}), encoding="utf-8")
+    file.write_text(study_page(Study(Path("study"), keys, index), {}), encoding="utf-8")
     tab = open_tab(file)
     assert tab.page.inner_text("#missing") == "2 not done"
     assert "No run that is done" in tab.page.inner_text("#heat")

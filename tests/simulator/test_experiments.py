@@ -318,6 +318,7 @@ def test_an_experiment_from_file_to_tables_and_figures(
     assert Path("paper/tiny/figures/heat-personal_test_acc_mean.png").exists()
 
 
+@pytest.mark.filterwarnings("error::UserWarning")  # figures whose labels do not fit
 def test_tuning_is_a_study_too(tiny: str, capfd: pytest.CaptureFixture[str]) -> None:
     Path(tiny).write_text(TINY.replace('"stop.visits" = 30', '"stop.visits" = 4').replace("[5, 10, 20]", "[5, 10]"))
     assert main(["paper", "tune", tiny, "--cells", "near", "--jobs", "1"]) == 0
