@@ -121,7 +121,7 @@ def _workers_for(address: str | None, jobs: int | None, out: Path) -> Iterator[W
     if address is None:
         yield Processes(jobs)
     else:
-        from fedmule.simulator.studies.cluster import Cluster
+        from fedmule.simulator.studies.dask_cluster import Cluster
 
         with closing(Cluster(address, out)) as cluster:
             yield cluster

@@ -17,7 +17,7 @@ from fedmule.analysis import load_study
 from fedmule.simulator.cli import main
 from fedmule.simulator.runs.identity import this_program
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.studies.cluster import Home, problems_of_workers
+from fedmule.simulator.studies.dask_cluster import Home, problems_of_workers
 from fedmule.simulator.studies.workers import gpus_for
 
 pytest.importorskip("distributed", reason="Dask is not installed (pip install fedmule[study])")
@@ -133,7 +133,7 @@ def test_workers_with_another_program_or_several_threads_are_refused(
 def test_an_address_where_nobody_answers_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fedmule.simulator.studies.cluster.CONNECT_S", 1)
+    monkeypatch.setattr("fedmule.simulator.studies.dask_cluster.CONNECT_S", 1)
     for address in ("tcp://127.0.0.1:9", "nonsense://x", "hello"):
         assert main(["study", "smoke", "--engine", address, "--out", str(tmp_path / "far")]) == 2
         assert f"--engine {address}: no Dask scheduler answers there" in capsys.readouterr().err
