@@ -149,6 +149,7 @@ class Checkpoint:
 
     @property
     def visits(self) -> int:
+        """Visits made by then."""
         return self._saved.visits
 
     @property

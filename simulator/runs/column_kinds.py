@@ -37,6 +37,7 @@ class Column:
 
     @property
     def shown(self) -> Scale:
+        """The unit in which it is shown."""
         return self.scale or Scale(self.unit)
 
     @property

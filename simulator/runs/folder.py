@@ -85,19 +85,26 @@ def _next_free(parent: Path, name: str) -> Path:
 class NoLog:
     """A log that keeps nothing: for trying things out, and for a past that is in the log already."""
 
-    def client_track(self, waypoints: Waypoints) -> None: ...
+    def client_track(self, waypoints: Waypoints) -> None:
+        """Log waypoints of clients."""
 
-    def vehicle_track(self, vehicle: int, times: FloatArray, positions: FloatArray) -> None: ...
+    def vehicle_track(self, vehicle: int, times: FloatArray, positions: FloatArray) -> None:
+        """Log waypoints of a vehicle: times [k] and positions [k,2]."""
 
-    def contact(self, row: ContactRow) -> None: ...
+    def contact(self, row: ContactRow) -> None:
+        """Log a visit."""
 
-    def meeting(self, row: MeetingRow) -> None: ...
+    def meeting(self, row: MeetingRow) -> None:
+        """Log a meeting of two vehicles."""
 
-    def clients(self, rows: ClientRows) -> None: ...
+    def clients(self, rows: ClientRows) -> None:
+        """Log an evaluation of all clients."""
 
-    def graph(self, visit: int, sim_time_s: float, edges: IntArray) -> None: ...
+    def graph(self, visit: int, sim_time_s: float, edges: IntArray) -> None:
+        """Log the contact graph after a visit: edges [m,2]."""
 
-    def close(self, summary: Summary) -> None: ...
+    def close(self, summary: Summary) -> None:
+        """End the log with the run's summary."""
 
 
 class RunLog(NoLog):

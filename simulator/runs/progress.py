@@ -20,7 +20,8 @@ class Silent:
 
     def __call__(self, ledger: Ledger) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the display."""
 
 
 class Bar(Silent):
@@ -107,7 +108,8 @@ class NoPoints:
 
     def __call__(self, failed: int) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the display."""
 
 
 class PointsBar(NoPoints):

@@ -38,9 +38,11 @@ class Cluster:
         self._out = out.resolve()
 
     def close(self) -> None:
+        """Disconnect."""
         self._client.close()
 
     def run(self, points: Mapping[Path, Point], alone: bool, report: Report) -> list[Path]:
+        """Run points on the cluster; its scheduler repeats those of workers that die, so that none are lost."""
         home = Home(program_on_disk(), self._out)
         self._check(home, any(point.scenario.learning.device != "cpu" for point in points.values()))
         executor = self._client.get_executor()

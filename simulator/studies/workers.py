@@ -42,6 +42,7 @@ class Processes:
         self._jobs = jobs or os.cpu_count() or 1
 
     def run(self, points: Mapping[Path, Point], alone: bool, report: Report) -> list[Path]:
+        """Run points in a pool of processes; returns those that were lost because a process died."""
         context, broken, others = get_context("spawn"), [], set(active_children())
         devices = context.SimpleQueue()
         gpus = gpus_for(point.scenario for point in points.values())
