@@ -38,7 +38,7 @@ def expand_range(text: str, where: str) -> list[int | float]:
         raise UserError(f'{where} = "{text}": must ascend: from low to high, by a step above 0 or a factor above 1')
     steps = math.log(high / low) / math.log(step) if by_factor else (high - low) / step
     if steps > MOST_VALUES:
-        raise UserError(f'{where} = "{text}": makes more than {MOST_VALUES} values')
+        raise UserError(f'{where} = "{text}": gives more than {MOST_VALUES} values')
     count = math.floor(steps + 1e-9) + 1
     values = [low * step**i if by_factor else low + i * step for i in range(count)]
     whole = all(re.fullmatch(r"[-+]?\d+", match[i]) for i in (1, 2, 4))

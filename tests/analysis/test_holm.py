@@ -22,7 +22,7 @@ SHAPE = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, 1.0])  # of accuracies over the se
 class Finished:
     """An algorithm with known accuracies, one per seed."""
 
-    name: str
+    column: str
     accuracy: np.ndarray[Any, Any]
 
     def values(self, column: str) -> dict[int, float]:
@@ -31,7 +31,7 @@ class Finished:
 
 
 def p_values(finished: list[Finished]) -> dict[tuple[str, str], float]:
-    return {(a.name, b.name): float(ttest_rel(a.accuracy, b.accuracy).pvalue) for a, b in combinations(finished, 2)}
+    return {(a.column, b.column): float(ttest_rel(a.accuracy, b.accuracy).pvalue) for a, b in combinations(finished, 2)}
 
 
 def claims(p: dict[tuple[str, str], float]) -> set[tuple[str, str]]:
@@ -43,7 +43,7 @@ def claims(p: dict[tuple[str, str], float]) -> set[tuple[str, str]]:
 
 def found(finished: list[Finished]) -> set[tuple[str, str]]:
     """Pairs that `better_than` claims to differ, in the order of `finished`."""
-    order = [one.name for one in finished]
+    order = [one.column for one in finished]
     pairs = {(winner, loser) for winner, losers in better_than(finished).items() for loser in losers}
     return {(min(pair, key=order.index), max(pair, key=order.index)) for pair in pairs}
 

@@ -24,7 +24,7 @@ def learner(problem) -> Callable[..., Learner]:
 
     def make(kind: str = "slack", vehicles: int = 1, site_data: Any = None) -> Learner:
         algorithm = problem().build(kind)
-        parts = algorithm, carried_by(vehicles, algorithm, "add_up"), Evaluator(algorithm)
+        parts = algorithm, carried_by(vehicles, algorithm), Evaluator(algorithm)
         return Learner(*parts, torch.device("cpu"), 0, site_data)
 
     return make

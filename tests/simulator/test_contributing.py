@@ -17,7 +17,7 @@ ROOMS = ("simulator", "mobility", "radio", "learning", "scenarios", "analysis")
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Recipes")[2]
 RECIPES = dict(re.findall(r"^### Add an? ([^\n]+)\n(.*?)(?=^### |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 BLOCK = re.compile(
-    r'^```(python|sh)(?: file=(\S+?))?(?: (above|replace)="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL
+    r'^```(python|text|sh)(?: file=(\S+?))?(?: (above|replace)="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL
 )
 
 
@@ -48,7 +48,7 @@ def test_the_recipe_works(tmp_path: Path, recipe: str) -> None:
     shutil.copy(ROOT / "__main__.py", package)
     shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("*.png"))
     for language, name, how, where, text in BLOCK.findall(RECIPES[recipe]):
-        if language == "python":
+        if language != "sh":
             follow(package, name, how, where, text)
             continue
         for line in text.strip().splitlines():

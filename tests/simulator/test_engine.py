@@ -333,7 +333,7 @@ def test_clients_behind_walls(small: Small) -> None:
     vehicle = {"start": [10.0, 10.0]}
     inside, outside = [[150.0, 100.0]] * 3, [[250.0, 20.0]]
     enclosed = {"count": 3, "mobility": {"kind": "static", "positions": inside}}
-    with pytest.raises(ScenarioError, match="cannot be reached"):
+    with pytest.raises(ScenarioError, match="out of the vehicle's reach"):
         Simulation(small(terrain=terrain, vehicle=vehicle, clients=enclosed))
     mixed = {"count": 4, "mobility": {"kind": "static", "positions": inside + outside}}
     simulation = Simulation(small(terrain=terrain, vehicle=vehicle, clients=mixed))
