@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedmule.analysis.experiments import Entry, FloatArray, Table, interval
 from fedmule.analysis.measures import to_accuracy
+from fedmule.analysis.result_tables import Entry, FloatArray, Table, interval
 from fedmule.simulator.runs.tables import read_table
 
 LEVEL = 0.05  # of significance, over all pairs together

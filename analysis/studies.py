@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fedmule.analysis.experiments import Table, interval
 from fedmule.analysis.loading import Run, load_run
 from fedmule.analysis.measures import on_the_air
+from fedmule.analysis.result_tables import Table, interval
 from fedmule.simulator.runs.tables import read_table
 
 

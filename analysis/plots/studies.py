@@ -12,10 +12,10 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedmule.analysis.experiments import interval
 from fedmule.analysis.measures import PERSONAL, on_the_air
 from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
 from fedmule.analysis.plots.words import axis_of, is_number, label_of, named, scale_of
+from fedmule.analysis.result_tables import interval
 from fedmule.analysis.studies import Study
 from fedmule.simulator.runs.column_kinds import PERCENT
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from fedmule.analysis.loading import Run, load_run
 from fedmule.analysis.plots.style import save
 from fedmule.analysis.report.content import Content
-from fedmule.analysis.report.pages import as_html, as_md
-from fedmule.analysis.report.runs import run_content
-from fedmule.analysis.report.studies import study_content
+from fedmule.analysis.report.rendering import as_html, as_md
+from fedmule.analysis.report.run_report import run_content
+from fedmule.analysis.report.study_report import study_content
 from fedmule.analysis.studies import load_study
 from fedmule.simulator.errors import UserError
 from fedmule.simulator.runs.folder import write_text

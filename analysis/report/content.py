@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from matplotlib.figure import Figure
 
-from fedmule.analysis.experiments import Table
+from fedmule.analysis.result_tables import Table
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from fedmule.analysis.experiments import as_markdown
+from fedmule.analysis.result_tables import as_markdown
 from fedmule.analysis.theory.findings import Theory
 from fedmule.analysis.theory.formulas import least_beta
 from fedmule.analysis.theory.linear import DENSE

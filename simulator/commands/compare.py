@@ -39,7 +39,7 @@ def _compare(given: Any) -> int:
     from pathlib import Path
 
     from fedmule.analysis.comparison import compare_table, usual_target
-    from fedmule.analysis.experiments import Entry, as_text, done_runs
+    from fedmule.analysis.result_tables import Entry, as_text, done_runs
     from fedmule.simulator.scenario.load import find_scenario, parse_override
     from fedmule.simulator.studies.batch import run_plan
     from fedmule.simulator.studies.compare import ALGORITHM, plan_comparison

@@ -37,7 +37,7 @@ def _link(given: Any) -> int:
 
     import numpy as np
 
-    from fedmule.analysis.experiments import as_text
+    from fedmule.analysis.result_tables import as_text
     from fedmule.radio.budget import as_lines, usual_distances, write_csv
 
     radio = _radio_of(given.kind, given.overrides)

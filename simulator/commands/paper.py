@@ -12,7 +12,7 @@ from fedmule.simulator.commands.failures import report_failures
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fedmule.analysis.experiments import Entry
+    from fedmule.analysis.result_tables import Entry
     from fedmule.simulator.studies.experiment import Experiment
     from fedmule.simulator.studies.tuning import Trial
 
@@ -61,7 +61,7 @@ def _paper(given: Any) -> int:
 
 def _run(given: Any, experiment: Experiment, folder: Path, tuned_file: Path) -> int:
     """Run what was asked for, and write the tables of everything that has been run so far."""
-    from fedmule.analysis.experiments import Entry, done_runs
+    from fedmule.analysis.result_tables import Entry, done_runs
     from fedmule.simulator.studies.batch import run_plan
     from fedmule.simulator.studies.experiment import chosen_for, pairs, plan_experiment
     from fedmule.simulator.studies.tuning import describe_choice, read_tuned
@@ -101,7 +101,7 @@ def _where(given: Any) -> dict[str, Any]:
 
 
 def _print_trials(trials: Sequence[Trial], tuned_file: Path) -> None:
-    from fedmule.analysis.experiments import as_text
+    from fedmule.analysis.result_tables import as_text
     from fedmule.simulator.studies.tuning import describe_choice
 
     table = [["row", "column", "tried", "validation accuracy, %", ""]]
@@ -115,7 +115,7 @@ def _print_trials(trials: Sequence[Trial], tuned_file: Path) -> None:
 
 
 def _print_tables(title: str, entries: Sequence[Entry]) -> None:
-    from fedmule.analysis.experiments import accuracy_table, agreement_table, as_text, cost_table
+    from fedmule.analysis.result_tables import accuracy_table, agreement_table, as_text, cost_table
 
     sys.stdout.write(f"{title}\n")
     for table in (accuracy_table(entries), agreement_table(entries), cost_table(entries)):
@@ -125,7 +125,7 @@ def _print_tables(title: str, entries: Sequence[Entry]) -> None:
 
 def _write_page(experiment: Experiment, entries: Sequence[Entry], folder: Path) -> None:
     """Write NAME.md with tables and curves into the experiment's folder."""
-    from fedmule.analysis.experiments import draw_curves, report
+    from fedmule.analysis.result_tables import draw_curves, report
     from fedmule.simulator.runs.folder import write_text
 
     figures = []

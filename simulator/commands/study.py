@@ -46,7 +46,7 @@ def add(commands: Any) -> None:
 def _study(given: Any) -> int:
     from pathlib import Path
 
-    from fedmule.analysis.experiments import as_text
+    from fedmule.analysis.result_tables import as_text
     from fedmule.analysis.studies import combinations_table
     from fedmule.simulator.studies.batch import run_plan
     from fedmule.simulator.studies.plan import plan_study

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedmule.analysis.experiments import (
+from fedmule.analysis.result_tables import (
     Entry,
     accuracy_table,
     agreement_table,

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from fedmule.analysis.comparison import better_than, compare_table, usual_target
-from fedmule.analysis.experiments import Entry
 from fedmule.analysis.measures import accuracy_at, band, bytes_to_accuracy, curve, spent, time_to_accuracy, to_accuracy
+from fedmule.analysis.result_tables import Entry
 
 
 @pytest.fixture

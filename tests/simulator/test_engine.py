@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from runs import run, same
+from short_runs import run, same
 
 from fedmule.analysis import Run
 from fedmule.learning.algorithms.base import Algorithm

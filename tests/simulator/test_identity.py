@@ -173,7 +173,7 @@ def test_what_can_affect_results_is_part_of_the_program(program: Path, file: str
         "README.md",
         "analysis/plots/curves.py",
         "analysis/replay/parts/study.js",
-        "analysis/report/studies.py",
+        "analysis/report/study_report.py",
         "scenarios/smoke.toml",
         "simulator/api.py",
         "simulator/commands/study.py",

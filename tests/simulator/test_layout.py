@@ -85,16 +85,7 @@ def test_setup_lists_the_packages_of_the_tree() -> None:
 
 
 # Pairs of file names that are a letter or a plural apart, and stay so.
-NEAR = {
-    ("mlp", "mlr"),  # the models' own names
-    ("run", "runs"),  # simulator/runs/run.py, and what analysis draws and reports of runs
-    ("experiment", "experiments"),
-    ("page", "pages"),
-    ("test_batch", "test_batches"),
-    ("test_cluster", "test_clusters"),
-    ("test_notebook", "test_notebooks"),
-    ("test_walk", "test_walks"),
-}
+NEAR: set[tuple[str, str]] = set()  # pairs of names that may be as near as that
 
 
 def are_near(short: str, long: str) -> bool:

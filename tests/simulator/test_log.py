@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from runs import run
+from short_runs import run
 
 from fedmule.simulator.runs.tables import read_table
 from fedmule.simulator.scenario import Scenario

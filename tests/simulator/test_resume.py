@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import run, same
+from short_runs import run, same
 
 from fedmule.analysis import Run, load_run
 from fedmule.learning.algorithms.fedavg import FedAvg

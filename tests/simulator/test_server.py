@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import run, same
+from short_runs import run, same
 
 from fedmule.simulator.scenario import Scenario
 

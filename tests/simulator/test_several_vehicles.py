@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import shapely
 from numpy.typing import NDArray
-from runs import run, same
+from short_runs import run, same
 
 from fedmule.analysis import Run
 from fedmule.mobility.trajectory import position_at

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from runs import run, same
+from short_runs import run, same
 
 from fedmule.learning.data.client_data import ClientData
 from fedmule.simulator.engine import Simulation

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import shapely
-from runs import run
+from short_runs import run
 
 from fedmule import scenarios
 from fedmule.analysis import Run

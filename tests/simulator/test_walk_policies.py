@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runs import run
+from short_runs import run
 
 from fedmule.analysis.theory import as_text, theory
 from fedmule.simulator.scenario import Scenario

@@ -6,8 +6,8 @@ import base64
 from collections.abc import Sequence
 from html import escape
 
-from fedmule.analysis.experiments import Table, as_markdown
 from fedmule.analysis.report.content import Content, Item
+from fedmule.analysis.result_tables import Table, as_markdown
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --ground: #fff; --line: #d0d0d0; --quiet: #666; }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import same
+from short_runs import same
 
 import fedmule
 from fedmule.analysis import load_run, load_study
@@ -45,15 +45,15 @@ def test_a_scenario_may_be_a_dict_with_classes_in_it() -> None:
     tables = {"clients": {"count": 4, "mobility": {"kind": Row, "gap_m": 30.0}}, "stop": {"visits": 4}}
     run = load_run(fedmule.run(tables, seed=1, out="mine"))
     assert run.scenario["seed"] == 1
-    assert run.scenario["clients"]["mobility"]["kind"] == "test_notebook:Row"
+    assert run.scenario["clients"]["mobility"]["kind"] == "test_python_api:Row"
     positions = run.track[run.track["node"] == "client"].drop_duplicates("id").sort_values("id")
     assert list(positions["x_m"]) == [20, 50, 80, 110]
     changed = load_run(fedmule.run("smoke", {**FEW, "clients.mobility": Row}))
-    assert changed.scenario["clients"]["mobility"] == "test_notebook:Row"
+    assert changed.scenario["clients"]["mobility"] == "test_python_api:Row"
 
 
 def test_classes_given_by_name_need_permission() -> None:
-    named = {**FEW, "clients.mobility": "test_notebook:Row"}
+    named = {**FEW, "clients.mobility": "test_python_api:Row"}
     with pytest.raises(UserError, match="would run code that is not part of Fedmule"):
         fedmule.run("smoke", named)
     fedmule.run("smoke", named, allow_plugins=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedmule.analysis.experiments import Table
 from fedmule.analysis.loading import Run
 from fedmule.analysis.measures import on_the_air
 from fedmule.analysis.plots import (
@@ -18,6 +17,7 @@ from fedmule.analysis.plots import (
 )
 from fedmule.analysis.plots.convergence import has_constraint
 from fedmule.analysis.report.content import Content, Item
+from fedmule.analysis.result_tables import Table
 from fedmule.simulator.runs.columns import QUANTITIES
 from fedmule.simulator.runs.progress import WHY, clock, lasting, megabytes
 
