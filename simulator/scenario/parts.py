@@ -49,7 +49,11 @@ class Choice:
 
     def ask(self, question: str, *arguments: Any) -> Any:
         """Call a class method with the keys, before any object is made."""
-        return getattr(self.made_by, question)(*arguments, **self.keys)
+        method = getattr(self.made_by, question, None)
+        if method is None:
+            message = f"must be a subclass of one of fedmule's base classes: it has no {question}"
+            raise ScenarioError(self.key, [Problem(f"{self.key}.kind", message, self.own)])
+        return method(*arguments, **self.keys)
 
 
 def choose(part: Part, key: str, plugins: Plugins) -> Choice:

@@ -121,6 +121,14 @@ def test_keys_of_own_classes_are_checked(desk: Path, table: dict[str, Any], mess
     assert f"learning.algorithm.{message}" in str(raised.value)
 
 
+def test_an_algorithm_must_be_one(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (desk / "no_part.py").write_text("class Nothing:\n    pass\n")
+    assert main(["run", "smoke", "--allow-plugins", "--set", "learning.algorithm=no_part:Nothing"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert 'learning.algorithm.kind = "no_part:Nothing": must be a subclass of one of fedmule\'s base classes' in line
+    sys.modules.pop("no_part", None)
+
+
 def test_own_keys_by_their_signature(desk: Path) -> None:
     sys.path.append(str(desk))
     from parts_of_mine import Ring  # type: ignore[import-not-found]
