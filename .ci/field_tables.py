@@ -6,10 +6,10 @@ scenario in the call that makes them, `speed_mps: Speed = key(10.0, "along the r
 
 from __future__ import annotations
 
-import ast
 import io
 import re
 import tokenize
+from importlib import import_module
 from typing import Any
 
 import griffe
@@ -45,9 +45,9 @@ def _meaning(field: griffe.Attribute) -> str:
     """Description of a field in its `key(default, "meaning")` or else in the comment on its line."""
     value = field.value
     if isinstance(value, griffe.ExprCall) and value.canonical_name == "key" and len(value.arguments) > 1:
-        default, meaning = (str(argument) for argument in value.arguments[:2])
-        text = meaning[2:-1] if meaning.startswith("f") else ast.literal_eval(meaning)
-        return f"{_escaped(text)} (default `{default}`)"
+        table = getattr(import_module(field.module.path), field.parent.name)
+        text = table.model_fields[field.name].description
+        return f"{_escaped(text)} (default `{value.arguments[0]}`)"
     if "property" in field.labels or field.lineno is None:
         return ""
     try:
