@@ -78,7 +78,7 @@ def study_by(program: Path, out: str, seeds: int) -> str:
         out,
     ]
     environment = {**os.environ, "PYTHONPATH": str(program.parent)}
-    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=True)
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
     return process.stderr
 
 
