@@ -1,10 +1,11 @@
 """Digests of what short runs compute: the same on one machine before and after a change that must not matter.
 
     python tests/benchmarks/digests.py --write before.json     # then change the program
-    python tests/benchmarks/digests.py --check before.json     # names every table that differs; exit status 1
+    python tests/benchmarks/digests.py --check before.json     # names every column that differs; exit status 1
 
 Covers every scenario that ships, cut short, and variations of them: radios, walks, vehicles, algorithms, a plugin.
-Scenarios whose data set is not on this machine are left out with a note. Columns with `host_` do not count.
+Scenarios whose data set is not on this machine are left out with a note. Columns with `host_` do not count, nor do
+columns that are new. `--set KEY=VALUE` applies to all runs, such as `--set vehicle.contact=approach`.
 """
 
 from __future__ import annotations
@@ -110,29 +111,37 @@ VARIATIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def digest_of_table(folder: Path, name: str) -> str:
-    """A hash of a table's columns, by name and value, without those of the host's time."""
+def digests_of_table(folder: Path, name: str) -> dict[str, str]:
+    """A hash of each column of a table, without those of the host's time."""
     table = pq.ParquetFile(folder / f"{name}.parquet").read()
-    columns = {RENAMED.get(column, column): column for column in table.column_names if not column.startswith("host_")}
-    digest = hashlib.sha256()
-    for old, column in sorted(columns.items()):
-        digest.update(f"{old}:{table.schema.field(column).type}\n".encode())
+    found = {}
+    for column in table.column_names:
+        old = RENAMED.get(column, column)
         with pa.BufferOutputStream() as sink:
             batch = pa.table({old: table[column].combine_chunks()})
             with pa.ipc.new_stream(sink, batch.schema) as writer:
                 writer.write_table(batch)
-            digest.update(sink.getvalue())
-    return digest.hexdigest()[:16]
+            found[f"{name}.{old}"] = _digest(sink.getvalue())
+    return _without_host_time(found)
 
 
-def digest_of_summary(folder: Path) -> str:
+def digests_of_summary(folder: Path) -> dict[str, str]:
+    """A hash of each value of the summary."""
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    kept = {RENAMED.get(k, k): v for k, v in summary.items() if not k.startswith("host_")}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+    found = {f"summary.{RENAMED.get(key, key)}": _digest(json.dumps(value).encode()) for key, value in summary.items()}
+    return _without_host_time(found)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _without_host_time(found: dict[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in found.items() if ".host_" not in name}
 
 
 def digests_of_run(program: list[str], scenario: str, options: tuple[str, ...], visits: int) -> dict[str, str]:
-    """Run a scenario for so many visits and return the digest of each table; empty if its data are not here."""
+    """Run a scenario for some visits and return the digest of each column; empty if its data are not here."""
     with tempfile.TemporaryDirectory() as scratch:
         (Path(scratch) / "digest_plugin.py").write_text(PLUGIN, encoding="utf-8")
         out = Path(scratch) / "run"
@@ -144,14 +153,17 @@ def digests_of_run(program: list[str], scenario: str, options: tuple[str, ...], 
             if "fedmule data" in done.stderr:
                 return {}
             raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
-        return {name: digest_of_table(out, name) for name in TABLES} | {"summary": digest_of_summary(out)}
+        found = digests_of_summary(out)
+        for name in TABLES:
+            found |= digests_of_table(out, name)
+        return found
 
 
-def digests_of_program(program: list[str], jobs: int) -> dict[str, dict[str, str]]:
+def digests_of_program(program: list[str], jobs: int, sets: list[str]) -> dict[str, dict[str, str]]:
     from fedmule.simulator.scenario.load import packaged_scenarios
 
-    shipped = {name: (name, (), 40 if name in STORIES else 4) for name in packaged_scenarios()}
-    varied = {name: (scenario, tuple(options), 30) for name, (scenario, *options) in VARIATIONS.items()}
+    shipped = {name: (name, tuple(sets), 40 if name in STORIES else 4) for name in packaged_scenarios()}
+    varied = {name: (scenario, (*options, *sets), 30) for name, (scenario, *options) in VARIATIONS.items()}
     work = {**shipped, **varied}
     with ThreadPoolExecutor(jobs) as pool:
         found = dict(zip(work, pool.map(lambda w: digests_of_run(program, *w), work.values()), strict=True))
@@ -162,10 +174,12 @@ def digests_of_program(program: list[str], jobs: int) -> dict[str, dict[str, str
 
 
 def differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:
-    """The tables that differ, as `run: table`; runs that are in both only."""
+    """The columns that differ or are gone, as `run: table.column`; runs that are in both only."""
     both = [name for name in before if name in after]
-    return [f"{name}: {table}" for name in both for table in (*TABLES, "summary")
-            if before[name][table] != after[name][table]]  # fmt: skip
+    return [
+        f"{name}: {column}" for name in both for column in before[name]
+        if before[name][column] != after[name].get(column)
+    ]  # fmt: skip
 
 
 def main() -> int:
@@ -173,9 +187,10 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="JSON")
     parser.add_argument("--check", type=Path, metavar="JSON")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--program", default=f"{sys.executable} -m fedmule")
     given = parser.parse_args()
-    found = digests_of_program(given.program.split(), given.jobs)
+    found = digests_of_program(given.program.split(), given.jobs, given.set)
     if given.write:
         given.write.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     if not given.check:
