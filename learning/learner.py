@@ -40,9 +40,16 @@ class Learner:
         self.site_data = site_data
         self.journal = Journal()
 
-    def exchange_cost(self, clients: IntArray, progress: float) -> Exchange:
-        """Cost of an exchange with these clients: bytes and FLOPs; `progress` is the share of the run that is over."""
+    def begin(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
+        """Begin an exchange with these clients and return its cost; `progress` is the share of the run that is over."""
         return self.journal.add(self.algorithm.exchange(clients, progress))
+
+    def cost(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
+        """Cost that an exchange with these clients would have now."""
+        return self.journal.add(self.algorithm.exchange(clients, progress))
+
+    def drop(self, clients: IntArray) -> None:
+        """Forget what was sent to clients whose exchange was lost."""
 
     def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
         """Cost of an exchange between two vehicles: down is from a to b."""
@@ -132,8 +139,14 @@ class ReplayingLearner(Learner):
         super().__init__(*parts, learner.device, learner.memory_bytes, learner.site_data)
         self._costs = iter(journal)
 
-    def exchange_cost(self, clients: IntArray, progress: float) -> Exchange:
+    def begin(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
         return self._next_cost(len(clients))
+
+    def cost(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
+        return self._next_cost(len(clients))
+
+    def drop(self, clients: IntArray) -> None:
+        pass
 
     def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
         return self._next_cost(1)

@@ -74,6 +74,23 @@ class Trajectories:
         positions = np.concatenate([self._from[client][None], self._to[client][None], self._queue_xy[client, ahead]])
         return times, positions
 
+    def boxes(self, until: float) -> tuple[FloatArray, FloatArray]:
+        """Lowest and highest coordinates [n,2] of each client from its current leg to beyond `until`."""
+        while (short := np.flatnonzero(self._ends() <= until)).size:
+            self._extend(short)
+        low, high = np.minimum(self._from, self._to), np.maximum(self._from, self._to)
+        leaves = self._arrive  # when the leg before the waypoint in this slot ends
+        for slot in range(int((self._last - self._first).max(initial=0))):
+            more = np.flatnonzero((self._first + slot < self._last) & (leaves < until))
+            if not more.size:
+                break
+            place = more, self._first[more] + slot
+            low[more] = np.minimum(low[more], self._queue_xy[place])
+            high[more] = np.maximum(high[more], self._queue_xy[place])
+            leaves = np.full(len(self), np.inf)
+            leaves[more] = self._queue_t[place]
+        return low, high
+
     def after_visit(self, visit: int, t: float) -> bool:
         """Let the mobility model redraw all positions after a visit; return whether it did."""
         positions = self.movement.after_visit(visit)
@@ -88,6 +105,11 @@ class Trajectories:
     def finish(self, t: float) -> None:
         """Log all positions at the end."""
         self._log(Waypoints(np.arange(len(self)), np.full(len(self), t), self.positions(t)))
+
+    def _ends(self) -> FloatArray:
+        """Times [n] of the last waypoints known."""
+        newest = np.maximum(self._last - 1, 0)
+        return np.where(self._last > self._first, self._queue_t[np.arange(len(self)), newest], self._arrive)
 
     def _end_of(self, client: int) -> float:
         last = self._last[client]
@@ -155,14 +177,29 @@ class Way:
     times: FloatArray  # [k] s
     positions: FloatArray  # [k,2] m
 
+    @classmethod
+    def standing(cls, position: FloatArray, t: float = 0.0) -> Way:
+        """Standing still at a position [2]."""
+        return cls(np.array([t]), position[None])
+
     def at(self, t: float) -> FloatArray:
         """Position [2] at time t."""
         return np.asarray(position_at(self.times, self.positions, np.array([t]))[0])
+
+    def at_times(self, t: Times, side: Literal["left", "right"] = "right") -> FloatArray:
+        """Positions [m,2] at times [m]; at a jump the later one, or the earlier one for side "left"."""
+        return position_at(self.times, self.positions, t, side)
 
     def until(self, t: float) -> Way:
         """The part up to time t."""
         passed = self.times < t
         return Way(np.append(self.times[passed], t), np.concatenate([self.positions[passed], self.at(t)[None]]))
+
+    def between(self, start: float, end: float) -> Way:
+        """The part from one time to another."""
+        inner = (self.times > start) & (self.times < end)
+        times = np.concatenate([[start], self.times[inner], [end]])
+        return Way(times, np.concatenate([self.at(start)[None], self.positions[inner], self.at(end)[None]]))
 
     def end(self) -> Way:
         """The last waypoint alone: standing still there."""
@@ -200,6 +237,17 @@ def within_fractions(gap: FloatArray, change: FloatArray, distance_m: float) -> 
         return np.nan, np.nan
     reach = math.sqrt(root)
     return float((-half_linear - reach) / quadratic), float((-half_linear + reach) / quadratic)
+
+
+def crossing_fractions(gap: FloatArray, change: FloatArray, distances_m: FloatArray) -> list[float]:
+    """Fractions s in (0,1), ascending, at which |gap + s·change| is one of these distances [k]."""
+    quadratic, half_linear = change @ change, gap @ change
+    root = half_linear**2 - quadratic * (gap @ gap - distances_m**2)
+    if quadratic == 0 or not (root >= 0).any():
+        return []
+    reach = np.sqrt(root[root >= 0])
+    found = np.concatenate([(-half_linear - reach) / quadratic, (-half_linear + reach) / quadratic])
+    return sorted(set(found[(found > 0) & (found < 1)].tolist()))
 
 
 def position_at(times: Times, positions: FloatArray, t: Times, side: Literal["left", "right"] = "right") -> FloatArray:

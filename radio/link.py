@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.mobility.trajectory import Trajectories, Way, first_within, position_at, within_fractions
+from fedmule.mobility.trajectory import Trajectories, Way, crossing_fractions, first_within, position_at
 from fedmule.radio.budget import Budget
 from fedmule.radio.obstruction import Obstruction
 
@@ -18,6 +19,7 @@ BoolArray = NDArray[np.bool_]
 
 HAIR_S = 1e-6  # how long two that come into range keep moving, so that rounding does not leave them outside
 LOOK_AHEAD_S = 60.0  # span of a client's path that is evaluated at a time
+LOOK_AHEAD_DRIVING_S = 10.0  # the same while the vehicle moves too: the link changes more often
 
 
 @dataclass(frozen=True)
@@ -104,34 +106,67 @@ def link_over_time(
     radio: Radio,
     obstruction: Obstruction,
     trajectories: Trajectories,
-    position: FloatArray,
+    way: Way,
     client: int,
     start_s: float,
 ) -> Iterator[Stretch]:
-    """The link between a fixed position and a client from `start_s` on, as an endless series of stretches.
+    """The link between a vehicle on its way and a client from `start_s` on, as an endless series of stretches.
 
     A stretch ends at the exact moment the rate changes: where the distance crosses a step of the ladder, where
     an obstacle enters or leaves the ray, where an end enters or leaves a jamming zone, or where the shadowing changes.
     """
-    if trajectories.still:
-        here = trajectories.positions(start_s)[client]
-        yield from _over_leg(radio, obstruction, _still(position), _still(here), start_s, np.inf)
     t = start_s
-    while True:
-        horizon = t + LOOK_AHEAD_S
+    while not (trajectories.still and t >= way.times[-1]):
+        horizon = t + (LOOK_AHEAD_S if t >= way.times[-1] else LOOK_AHEAD_DRIVING_S)
         times, positions = trajectories.path(client, horizon)
-        cuts = np.unique(np.concatenate([[t], times[(times > t) & (times < horizon)], [horizon]]))
-        leave = position_at(times, positions, cuts[:-1])
-        arrive = position_at(times, positions, cuts[1:], "left")  # differs from the next `leave` at a jump
+        inner = np.concatenate([times, way.times])
+        cuts = np.unique(np.concatenate([[t], inner[(inner > t) & (inner < horizon)], [horizon]]))
+        leave, depart = position_at(times, positions, cuts[:-1]), way.at_times(cuts[:-1])
+        # These differ from the next `leave` and `depart` at a jump.
+        arrive, reach = position_at(times, positions, cuts[1:], "left"), way.at_times(cuts[1:], "left")
         for k, (begin, end) in enumerate(pairwise(cuts.tolist())):
-            yield from _over_leg(radio, obstruction, _still(position), _Leg(leave[k], arrive[k]), begin, end)
+            legs = _Leg(depart[k], reach[k]), _Leg(leave[k], arrive[k])
+            yield from _over_leg(radio, obstruction, *legs, begin, end)
         t = horizon
+    here, there = way.at(t), trajectories.positions(t)[client]
+    yield from _over_leg(radio, obstruction, _still(here), _still(there), t, np.inf)
 
 
-def delay_at_s(radio: Radio, trajectories: Trajectories, position: FloatArray, client: int, t: float) -> float:
-    """Seconds from sending a byte at time t, between a fixed position and a client, until it is usable."""
+def delay_at_s(radio: Radio, trajectories: Trajectories, way: Way, client: int, t: float) -> float:
+    """Seconds from sending a byte at time t, between a vehicle on its way and a client, until it is usable."""
     there = position_at(*trajectories.path(client, t), np.array([t]))
-    return float(radio.delay_s(np.hypot(*(there - position).T))[0])
+    return float(radio.delay_s(np.hypot(*(there - way.at(t)).T))[0])
+
+
+def first_heard(
+    radio: Radio,
+    obstruction: Obstruction,
+    trajectories: Trajectories,
+    way: Way,
+    client: int,
+    start_s: float,
+    end_s: float,
+    after_break: bool = False,
+) -> float | None:
+    """First time in [start_s, end_s] at which a vehicle on its way and a client hear each other; None if they do not.
+
+    `after_break`: the link they have at the start does not count, only one that comes after it has broken.
+    """
+    near_m = radio.farthest_m * (1 + 1e-9)
+    t = first_within(way.times, way.positions, *trajectories.path(client, end_s), near_m, start_s, end_s)
+    if t is None:
+        return None
+    broken = t > start_s or not after_break
+    for stretch in link_over_time(radio, obstruction, trajectories, way, client, t):
+        if stretch.rate_bps == 0:
+            broken = True
+        elif broken:
+            t += min(HAIR_S, (stretch.end_s - t) / 2) if t > start_s else 0.0
+            return t if t <= end_s else None
+        t = stretch.end_s
+        if t >= end_s:
+            break
+    return None
 
 
 def link_between(radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float) -> Iterator[Stretch]:
@@ -170,8 +205,9 @@ class _Leg:
     def vector(self) -> FloatArray:
         return self.end - self.start
 
-    def at(self, fraction: float) -> FloatArray:
-        return self.start + self.vector * fraction
+    def at(self, fractions: FloatArray) -> FloatArray:
+        """Positions [m,2] at fractions [m] of it."""
+        return np.asarray(self.start + self.vector * fractions[:, None])
 
 
 def _still(position: FloatArray) -> _Leg:
@@ -186,13 +222,33 @@ def _over_leg(
     moving = [leg for leg in (a, b) if leg.vector.any()]
     changes = [obstruction.changes(a.start, a.end, b.start, b.end)] if moving else []
     changes += [radio.shadow_changes(leg.start, leg.end) for leg in moving]
-    for s0, s1 in pairwise(np.unique(np.concatenate([[0.0], *changes, [1.0]]))):
-        here, there = a.at((s0 + s1) / 2), b.at((s0 + s1) / 2)[None]
-        ladder = radio.ladder(float((obstruction.loss_db(here, there) + radio.shadow_db(here, there))[0]))
-        crossings = [within_fractions(gap, change, d) for d in ladder.distances_m]
-        inner = np.unique([s for pair in crossings for s in pair if s0 < s < s1])
-        for e0, e1 in pairwise(np.concatenate([[s0], inner, [s1]])):
-            distance = np.hypot(*(b.at((e0 + e1) / 2) - a.at((e0 + e1) / 2)))
-            step = int(np.searchsorted(ladder.distances_m, distance, side="left"))
-            rate = float(ladder.rates_bps[step]) if step < len(ladder.rates_bps) else 0.0
-            yield Stretch(end_s if e1 == 1.0 else start_s + e1 * (end_s - start_s), rate)
+    cuts = np.unique(np.concatenate([[0.0], *changes, [1.0]]))
+    middles = (cuts[:-1] + cuts[1:]) / 2  # of the pieces over which the loss is constant
+    here, there = a.at(middles), b.at(middles)
+    losses = obstruction.loss_db(here, there) + radio.shadow_db(here, there)
+    steps = {loss: _Steps(radio.ladder(loss), gap, change) for loss in set(losses.tolist())}
+    pieces = [
+        (steps[loss], [*steps[loss].crossings_in(s0, s1), s1])
+        for (s0, s1), loss in zip(pairwise(cuts.tolist()), losses.tolist(), strict=True)
+    ]
+    ends = np.array([e1 for _, inner in pieces for e1 in inner])
+    halves = (np.concatenate([[0.0], ends[:-1]]) + ends) / 2
+    distances = iter(np.hypot(*(b.at(halves) - a.at(halves)).T).tolist())
+    for ladder, inner in pieces:
+        for e1 in inner:
+            yield Stretch(end_s if e1 == 1.0 else start_s + e1 * (end_s - start_s), ladder.rate_bps(next(distances)))
+
+
+class _Steps:
+    """A ladder, and where a link crosses its steps while the vector between its ends goes from `gap` by `change`."""
+
+    def __init__(self, ladder: Ladder, gap: FloatArray, change: FloatArray) -> None:
+        self._crossings = crossing_fractions(gap, change, ladder.distances_m)
+        self._distances_m = ladder.distances_m.tolist()
+        self._rates_bps: list[float] = [*ladder.rates_bps.tolist(), 0.0]
+
+    def crossings_in(self, s0: float, s1: float) -> list[float]:
+        return self._crossings[bisect_right(self._crossings, s0) : bisect_left(self._crossings, s1)]
+
+    def rate_bps(self, distance_m: float) -> float:
+        return self._rates_bps[bisect_left(self._distances_m, distance_m)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 import simpy
@@ -14,8 +14,9 @@ from fedmule.learning.algorithms.base import Contact, Exchange
 from fedmule.learning.journal import Journal
 from fedmule.learning.learner import Learner
 from fedmule.mobility.models.movement import Waypoints
-from fedmule.radio.exchange import Load, Outcome, ideal_exchange, run_exchange
-from fedmule.radio.link import delay_at_s, link_over_time, linked
+from fedmule.radio.channel import Load, Outcome
+from fedmule.radio.exchange import ideal_exchange
+from fedmule.radio.link import linked
 from fedmule.simulator.build import build_learner
 from fedmule.simulator.events import Meeting, Visit
 from fedmule.simulator.ledger import Ledger
@@ -24,6 +25,8 @@ from fedmule.simulator.phase import Phase, Replay, Watch
 from fedmule.simulator.runs.columns import Summary
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.scenario.vehicle import Vehicle as VehicleKeys
+from fedmule.simulator.serving import PassingService, Service
 from fedmule.simulator.streams import Streams
 from fedmule.simulator.vehicle import Vehicle
 from fedmule.simulator.world import build_world
@@ -31,6 +34,18 @@ from fedmule.simulator.world import build_world
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 Process = Generator[simpy.Event, object, None]
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """An exchange with clients that a vehicle has begun."""
+
+    began_s: float
+    here: FloatArray  # [2] where the vehicle was
+    neighbours: IntArray
+    active: IntArray
+    progress: float
+    exchange: Exchange
 
 
 class Simulation:
@@ -48,8 +63,10 @@ class Simulation:
         self.world.graph.admit(self._everyone & ~self._absent)
         self._busy = np.zeros(len(self._absent), dtype=bool)  # who is in a contact
         self._until_free: dict[int, simpy.Event] = {}  # of busy clients that another vehicle waits for
-        self._over = False  # contacts that end at the same moment as the last visit do not count any more
+        self._passing: dict[int, _Begun] = {}  # exchanges in passing under way, by client
+        self._over = False  # contacts that end at the same moment as the last one do not count any more
         self.env = simpy.Environment()
+        self._ended_in_passing = self.env.event()
 
     @property
     def learner(self) -> Learner:
@@ -61,33 +78,38 @@ class Simulation:
         """The ledger of the present phase."""
         return self._phase.ledger
 
-    def replay(self, journal: Journal, visits: int, restore: Callable[[Phase], None]) -> None:
-        """Before the start: replay these visits without learning or logging, then `restore` the state after them."""
+    def replay(self, journal: Journal, contacts: int, restore: Callable[[Phase], None]) -> None:
+        """Before the start: replay these contacts without learning or logging, then `restore` the state after them."""
         live = self._phase
-        self._phase = Replay(live, journal, visits, lambda: restore(live))
+        self._phase = Replay(live, journal, contacts, lambda: restore(live))
 
     def interrupt(self) -> None:
-        """End the run after the present visit; while it replays its past, at once."""
+        """End the run after the present contact; while it replays its past, at once."""
         self._phase.interrupt()
 
     def start(self, log: NoLog | None = None, watch: Watch | None = None) -> simpy.Event:
         """Start the vehicles, or the rounds of an ideal server; returns the event at which the run is over.
 
-        `watch` is called after every visit.
+        `watch` is called after every contact.
         """
         self._phase.start(log or NoLog(), watch)
         self.world.positions.trajectories.record(self._log_clients)
-        self.vehicles = [self._vehicle(v) for v in range(self.scenario.vehicle.count)]
+        self.vehicles = [self._vehicle(v, keys) for v, (_, keys) in enumerate(self.scenario.vehicle.each())]
+        self._services = [self._service(vehicle) for vehicle in self.vehicles]
         self.meetings = self._meetings()
         if self.scenario.learning.server == "vehicle":
-            lives = [self.env.process(self._drive(vehicle)) for vehicle in self.vehicles]
-            for vehicle, life in zip(self.vehicles, lives, strict=True):
+            lives: list[simpy.Event] = []
+            for vehicle in self.vehicles:
+                life = self.env.process(self._drive(vehicle))
                 vehicle.interrupt = life.interrupt
+                lives.append(life)
         else:
             lives = [self.env.process(self._rounds())]
         if self.world.sites.change_at_s is not None:
             self.env.process(self._change_sites(self.world.sites.change_at_s))
         limit = self.scenario.stop.sim_time_s
+        if self.scenario.vehicle.in_passing:
+            lives.append(self._ended_in_passing)
         over = lives[0] if len(lives) == 1 else simpy.AnyOf(self.env, lives)  # over for one is over for all
         return over if limit is None else over | self.env.timeout(limit)
 
@@ -104,21 +126,24 @@ class Simulation:
     # --- the life of a vehicle -----------------------------------------------------------------------------
 
     def _drive(self, vehicle: Vehicle) -> Process:
-        """Choose a client, drive to it, exchange; until the run is over."""
+        """Choose a client, drive to it, exchange; or follow a route; until the run is over."""
         while not self.ledger.over(self.env.now):
             self._admit()
-            if not self.world.graph.reachable.size:
+            if vehicle.has_route:
+                yield from vehicle.follow()
+            elif not self.world.graph.reachable.size:
                 yield from self._wait_for_anybody(vehicle)
-                continue
-            target = vehicle.choose()
-            if (yield from self._reach(vehicle, target)):
-                yield from self._contact(vehicle, target)
             else:
-                self.ledger.not_reached(vehicle.number)
+                target = vehicle.choose()
+                if (yield from self._reach(vehicle, target)):
+                    yield from self._visit(vehicle, target)
+                else:
+                    self.ledger.not_reached(vehicle.number)
+                vehicle.target = None
         self._over = True
 
     def _reach(self, vehicle: Vehicle, target: int) -> Generator[simpy.Event, object, bool]:
-        """Drive to a client and wait there while another vehicle serves it; False if the vehicle had to give up."""
+        """Drive to a client and wait there while it is in another exchange; False if the vehicle had to give up."""
         while (yield from vehicle.chase(target)):
             if not self._busy[target]:
                 return True
@@ -128,34 +153,64 @@ class Simulation:
                 return True
         return False
 
-    def _contact(self, vehicle: Vehicle, target: int) -> Process:
+    def _visit(self, vehicle: Vehicle, target: int) -> Process:
         """Stand still and exchange with the active clients; those whose exchange gets through learn."""
-        positions = self.world.positions
-        arrived_s, here = self.env.now, vehicle.xy
-        positions.advance(arrived_s)
-        neighbours = self._neighbourhood(target, here)
-        active = self._choose(target, neighbours, self._active_draws[vehicle.number])
-        progress = self.ledger.progress(arrived_s)
-        exchange = self.learner.exchange_cost(active, progress)
-        outcome = self._exchange(active, exchange, here)
-        self._busy[active] = True
-        yield self.env.timeout(outcome.end_s - arrived_s)
+        begun = self._begin(vehicle, target, self._active_draws[vehicle.number])
+        outcome = yield from self._services[vehicle.number].exchange(begun.active, self._load(begun.exchange))
         if self._over:
             return
-
-        self._release(active)
+        self._end(vehicle, target, begun, outcome)
         vehicle.client = target
-        contact = Contact(active[outcome.delivered], len(neighbours), progress, target, neighbours)
-        update = self.learner.update(vehicle.number, contact)
-        self.ledger.visit(Visit(contact, active, exchange, outcome, update, arrived_s, vehicle.number, here))
-        if self.meetings is not None:
-            self.meetings.after_contact(vehicle)
-        positions.after_visit(self.ledger.visits, self.env.now)
-        positions.advance(self.env.now)
+        if self.world.positions.after_visit(self.ledger.visits, self.env.now):
+            for service in self._services:
+                service.jumped()
+        self.world.positions.advance(self.env.now)
         every = self.scenario.log.graph_every
         if every and self.ledger.visits % every == 0:
             self._phase.log.graph(self.ledger.visits, self.env.now, self.world.graph.logged())
-        self._phase = self._phase.after_visit()
+        self._phase = self._phase.after_contact()
+
+    def _begin_in_passing(self, vehicle: Vehicle, client: int) -> Load | None:
+        """A vehicle hears a client on its way: begin to exchange with it; None if that cannot be now."""
+        self._admit()
+        if self._over or self._busy[client] or not self._present()[client]:
+            return None
+        self._passing[client] = begun = self._begin(vehicle, client)
+        return self._load(begun.exchange)
+
+    def _end_in_passing(self, vehicle: Vehicle, client: int, outcome: Outcome) -> None:
+        """An exchange in passing has ended, whole or not."""
+        begun = self._passing.pop(client)
+        if self._over:
+            return
+        self._end(vehicle, client, begun, outcome, in_passing=True)
+        self._phase = self._phase.after_contact()
+        if self.ledger.over(self.env.now):
+            self._over = True
+            self._ended_in_passing.succeed()
+
+    def _begin(self, vehicle: Vehicle, client: int, draws: np.random.Generator | None = None) -> _Begun:
+        """Begin to exchange with a client alone, or with the active clients about it, drawn with `draws`."""
+        now, here = self.env.now, vehicle.xy
+        self.world.positions.advance(now)
+        neighbours = self._neighbourhood(client, here)
+        active = np.array([client]) if draws is None else self._choose(client, neighbours, draws)
+        progress = self.ledger.progress(now)
+        exchange = self.learner.begin(vehicle.number, active, progress, now)
+        self._busy[active] = True
+        return _Begun(now, here, neighbours, active, progress, exchange)
+
+    def _end(self, vehicle: Vehicle, client: int, begun: _Begun, outcome: Outcome, in_passing: bool = False) -> None:
+        """Learn with exactly the delivered clients, and enter the contact."""
+        active, neighbours = begun.active, begun.neighbours
+        self._release(active)
+        contact = Contact(active[outcome.delivered], len(neighbours), begun.progress, client, neighbours)
+        update = self.learner.update(vehicle.number, contact)
+        self.learner.drop(active[~outcome.delivered])
+        where = begun.began_s, vehicle.number, begun.here
+        self.ledger.visit(Visit(contact, active, begun.exchange, outcome, update, *where, in_passing))
+        if self.meetings is not None:
+            self.meetings.after_contact(vehicle)
 
     def _meeting(self, meeting: Meeting) -> None:
         """Two vehicles have met: if everything got through, they merge what they carry."""
@@ -177,12 +232,12 @@ class Simulation:
             count = min(wanted, len(there)) if isinstance(wanted, int) else len(there)
             active = np.sort(self._active_draws[0].choice(there, count, replace=False))
             progress = self.ledger.progress(began_s)
-            exchange = self.learner.exchange_cost(active, progress)
+            exchange = self.learner.begin(0, active, progress, began_s)
             outcome = ideal_exchange(self._load(exchange), began_s)
             yield self.env.timeout(outcome.end_s - began_s)
             contact = Contact(active, len(there), progress)
             self.ledger.visit(Visit(contact, active, exchange, outcome, self.learner.update(0, contact), began_s))
-            self._phase = self._phase.after_visit()
+            self._phase = self._phase.after_contact()
 
     def _change_sites(self, at_s: float) -> Process:
         """At that time some clients move to other sites, and their data become like those there."""
@@ -195,9 +250,14 @@ class Simulation:
         """A vehicle's random stream; the first vehicle draws as if it were alone."""
         return self._streams.generator(f"{name} {vehicle}" if vehicle else name)
 
-    def _vehicle(self, number: int) -> Vehicle:
+    def _vehicle(self, number: int, keys: VehicleKeys) -> Vehicle:
         draws = self._own_stream("walk", number)
-        return Vehicle(self.env, self.world, self.scenario.vehicle, self._log_vehicle, number, draws)
+        return Vehicle(self.env, self.world, keys, self._log_vehicle, number, draws, self._load_of)
+
+    def _service(self, vehicle: Vehicle) -> Service:
+        if self.scenario.vehicle.in_passing and self.scenario.learning.server == "vehicle":
+            return PassingService(self.env, self.world, vehicle, self._begin_in_passing, self._end_in_passing)
+        return Service(self.env, self.world, vehicle)
 
     def _log_vehicle(self, vehicle: int, times: FloatArray, positions: FloatArray) -> None:
         self._phase.log.vehicle_track(vehicle, times, positions)
@@ -243,10 +303,13 @@ class Simulation:
             self.ledger.nobody_comes()
 
     def _release(self, clients: IntArray) -> None:
-        """End these clients' contact: other vehicles may serve them."""
+        """End these clients' exchange: other vehicles may serve them."""
         self._busy[clients] = False
-        for client in self._until_free.keys() & set(clients.tolist()):
+        freed = set(clients.tolist())
+        for client in self._until_free.keys() & freed:
             self._until_free.pop(client).succeed()
+        for service in self._services:
+            service.freed(freed)
 
     def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
         """The visited client and every client that hears the vehicle where it stands, ascending."""
@@ -264,12 +327,10 @@ class Simulation:
         more = 0 if active == "visited" else min(active - 1, len(others))
         return np.sort(np.append(draws.choice(others, more, replace=False), target)).astype(np.int64)
 
-    def _exchange(self, active: IntArray, exchange: Exchange, here: FloatArray) -> Outcome:
-        radio, ways, now = self.world.radio, self.world.positions.trajectories, self.env.now
-        clients = active.tolist()
-        links = [link_over_time(radio, self.world.obstruction, ways, here, client, now) for client in clients]
-        delays = [partial(delay_at_s, radio, ways, here, client) for client in clients]
-        return run_exchange(links, self._load(exchange), now, radio.setup_s, delays, radio.duty_cycle)
+    def _load_of(self, vehicle: int, client: int) -> Load:
+        """What an exchange of a vehicle with a client alone would cost now."""
+        now = self.env.now
+        return self._load(self.learner.cost(vehicle, np.array([client]), self.ledger.progress(now), now))
 
     def _load(self, exchange: Exchange) -> Load:
         compute_s = exchange.flops / self.scenario.clients.compute_flops_per_s

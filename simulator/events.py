@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Contact, Exchange, Update
-from fedmule.radio.exchange import Outcome
+from fedmule.radio.channel import Outcome
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Visit:
-    """A visit of a vehicle to a client, or a round of an ideal server, that has ended."""
+    """A visit of a vehicle to a client, a contact in passing, or a round of an ideal server, that has ended."""
 
     contact: Contact
     active: IntArray  # the clients asked to take part
@@ -25,7 +25,8 @@ class Visit:
     update: Update | None  # None: nobody was delivered
     began_s: float
     vehicle: int | None = None  # None for an ideal server
-    position: FloatArray | None = None  # [2] of the vehicle
+    position: FloatArray | None = None  # [2] of the vehicle when it began
+    in_passing: bool = False
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,9 @@ class Ledger:
         self._log = NoLog()
         self._began = time.perf_counter()
         self._stopping = Stopping(scenario.stop, n)
-        self.visits = self.missed = self.meetings = self.meetings_delivered = 0
-        self._not_reached: Counter[int] = Counter()  # clients, by each vehicle since its last contact
-        self._last_end_s: dict[int, float] = {}  # of each vehicle's last contact
+        self.contacts = self.visits = self.missed = self.meetings = self.meetings_delivered = 0
+        self._not_reached: Counter[int] = Counter()  # clients, by each vehicle since its last visit
+        self._last_end_s: dict[int, float] = {}  # of each vehicle's last visit
         self.visits_to = np.zeros(n, dtype=np.int64)
         self.gradient_steps = np.zeros(n, dtype=np.int64)
         self.received, self.sent = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -51,7 +51,7 @@ class Ledger:
         self._between_logged = 0  # of bytes_between
         self.travel_s = self.airtime_s = self.now = 0.0
         self._start_accuracy = self.accuracy
-        self._evaluated_at = -1  # the visit after which all clients were evaluated last
+        self._evaluated_at = -1  # the contact after which all clients were evaluated last
         self._late: IntArray | None = None  # who joined late
         self._late_token_accuracy: float | None = None  # on their test data, when they joined
         self._last = _last_values(None, None)
@@ -151,10 +151,10 @@ class Ledger:
         )
 
     def visit(self, visit: Visit) -> None:
-        """Enter a visit that has just ended, evaluate what is due, and log both."""
+        """Enter a visit or a contact in passing that has just ended, evaluate what is due, and log both."""
         travel_s = self._count(visit)
         learning, outcome, update = self._scenario.learning, visit.outcome, visit.update
-        due = self.visits % learning.evaluate_every == 0
+        due = self.contacts % learning.evaluate_every == 0
         if due or learning.evaluate_contacts:
             self._learner.refresh()
         last = self.over(self.now) and self.stopped_by != "interrupted"  # an interrupted run may be resumed
@@ -162,7 +162,9 @@ class Ledger:
         values = _last_values(update, self._evaluate() if due or last else None)
         charged = int(visit.exchange.charged)
         row = ContactRow(
+            contact=self.contacts,
             visit=self.visits,
+            in_passing=visit.in_passing,
             client=visit.contact.visited,
             sim_time_s=self.now,
             host_time_s=self.host_time_s,
@@ -173,7 +175,7 @@ class Ledger:
             contact_s=outcome.end_s - visit.began_s,
             airtime_s=outcome.airtime_s,
             compute_s=outcome.compute_s,
-            missed=self._not_reached.pop(visit.vehicle or 0, 0),
+            missed=0 if visit.in_passing else self._not_reached.pop(visit.vehicle or 0, 0),
             neighbours=visit.contact.neighbourhood,
             active=len(visit.active),
             delivered=len(visit.contact.clients),
@@ -193,7 +195,7 @@ class Ledger:
         """The summary of the run."""
         self.now = now
         self.over(now)
-        if self._evaluated_at != self.visits:
+        if self._evaluated_at != self.contacts:
             self._last = _newer(self._last, _last_values(None, self._evaluate()))
         scenario, learner = self._scenario, self._learner
         return {
@@ -203,6 +205,7 @@ class Ledger:
             "finished": self.stopped_by != "interrupted",
             "stopped_by": self.stopped_by,
             "clients": len(self.visits_to),
+            "contacts": self.contacts,
             "visits": self.visits,
             "clients_visited": int((self.visits_to > 0).sum()),
             "clients_reached": int((learner.participations > 0).sum()),
@@ -231,14 +234,18 @@ class Ledger:
     # --- steps of it ---------------------------------------------------------------------------------------
 
     def _count(self, visit: Visit) -> float:
-        """Add a visit to all counts and totals; returns the time since the vehicle's last contact, s."""
+        """Add a contact to all counts and totals; returns the time since the vehicle's last visit, s."""
         outcome, delivered, vehicle = visit.outcome, visit.contact.clients, visit.vehicle or 0
-        travel_s = visit.began_s - self._last_end_s.get(vehicle, 0.0)
-        self._last_end_s[vehicle] = self.now = outcome.end_s
+        travel_s = 0.0
+        self.now = outcome.end_s
         charged = int(visit.exchange.charged)
-        self.visits += 1
-        if visit.contact.visited is not None:
-            self.visits_to[visit.contact.visited] += 1
+        self.contacts += 1
+        if not visit.in_passing:
+            travel_s = visit.began_s - self._last_end_s.get(vehicle, 0.0)
+            self._last_end_s[vehicle] = outcome.end_s
+            self.visits += 1
+            if visit.contact.visited is not None:
+                self.visits_to[visit.contact.visited] += 1
         if visit.update:
             self.gradient_steps[delivered] += visit.update.gradient_steps
             self._stopping.diverged(not math.isfinite(visit.update.train_loss))
@@ -250,16 +257,17 @@ class Ledger:
         self.delivered += len(delivered)
         self.travel_s += travel_s
         self.airtime_s += outcome.airtime_s
-        self._stopping.visit(outcome.air_bytes_down + outcome.air_bytes_up)
+        self._stopping.contact(outcome.air_bytes_down + outcome.air_bytes_up, visit.in_passing)
         return travel_s
 
     def _evaluate(self) -> Overview:
         """Evaluate all clients, and log a row for each."""
         n, test = len(self.visits_to), self._learner.test
-        self._evaluated_at = self.visits
+        self._evaluated_at = self.contacts
         seen = self._learner.overview(self.progress(self.now))
         self._log.clients(
             ClientRows(
+                contact=np.full(n, self.contacts),
                 visit=np.full(n, self.visits),
                 sim_time_s=np.full(n, self.now),
                 client=np.arange(n),

@@ -10,7 +10,8 @@ import numpy as np
 import simpy
 
 from fedmule.learning.algorithms.base import Exchange
-from fedmule.radio.exchange import Load, Outcome, run_exchange
+from fedmule.radio.channel import Load, Outcome
+from fedmule.radio.exchange import run_exchange
 from fedmule.radio.link import first_linked, link_between
 from fedmule.simulator.events import Meeting
 from fedmule.simulator.vehicle import Vehicle
@@ -22,8 +23,8 @@ Process = Generator[simpy.Event, object, None]
 class Meetings:
     """Finds vehicles that come into each other's range while both are free.
 
-    They stop, or drive on, and each sends the other its token. The two do not meet again before one of them has made a
-    contact. `cost` is the cost of their exchange, and `enter` is called with every meeting that has ended.
+    They stop, unless they follow routes of their own, or drive on, and each sends the other its token. The two do not
+    meet again before one of them has made a contact. `cost` is the cost of their exchange, and `enter` is called with every meeting that has ended.
     """
 
     def __init__(
@@ -88,8 +89,9 @@ class Meetings:
     def _meet(self, a: Vehicle, b: Vehicle) -> Process:
         began_s, positions, exchange = self._env.now, np.stack([a.xy, b.xy]), self._cost(a.number, b.number)
         if self._rule == "stop":
-            a.rest()
-            b.rest()
+            for vehicle in (a, b):
+                if not vehicle.has_route:
+                    vehicle.rest()
         outcome = self._outcome(a, b, exchange)
         yield self._env.timeout(outcome.end_s - began_s)
         self._enter(Meeting((a.number, b.number), began_s, positions, exchange, outcome))

@@ -27,7 +27,7 @@ class Phase:
         self._watch: Watch = _nobody
 
     def open(self, log: NoLog, watch: Watch | None) -> None:
-        """Log to `log` from now on, and call `watch` after every visit."""
+        """Log to `log` from now on, and call `watch` after every contact."""
         self.log, self._watch = log, watch or _nobody
         self.ledger.open(log)
 
@@ -36,7 +36,7 @@ class Phase:
         self.open(log, watch)
         self.ledger.start()
 
-    def after_visit(self) -> Phase:
+    def after_contact(self) -> Phase:
         """The phase in which the run continues."""
         self._watch(self.ledger)
         return self
@@ -47,21 +47,21 @@ class Phase:
 
 
 class Replay(Phase):
-    """The past of a run up to a visit: the world moves as it did, nobody learns and nothing is logged.
+    """The past of a run up to a contact: the world moves as it did, nobody learns and nothing is logged.
 
     Then `restore` puts what was learnt and counted by then into the live phase, which takes over.
     """
 
-    def __init__(self, live: Phase, journal: Journal, visits: int, restore: Callable[[], None]) -> None:
+    def __init__(self, live: Phase, journal: Journal, contacts: int, restore: Callable[[], None]) -> None:
         self._replaying = ReplayingLearner(live.learner, journal)
         super().__init__(live.scenario, self._replaying)
-        self._live, self._visits, self._restore = live, visits, restore
+        self._live, self._contacts, self._restore = live, contacts, restore
 
     def start(self, log: NoLog, watch: Watch | None) -> None:
         self._live.open(log, watch)
 
-    def after_visit(self) -> Phase:
-        if self.ledger.visits < self._visits:
+    def after_contact(self) -> Phase:
+        if self.ledger.contacts < self._contacts:
             return self
         self._replaying.finish()
         self._restore()

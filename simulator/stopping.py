@@ -12,18 +12,18 @@ class Stopping:
     def __init__(self, limits: Stop, clients: int) -> None:
         self.limits = limits
         self.stopped_by: StopReason | None = None
-        self._patience = 20 + 2 * clients  # visits without a byte, or clients not reached, that are too many in a row
+        self._patience = 20 + 2 * clients  # contacts without a byte, or clients not reached, that are too many in a row
         self._visits = 0
         self._bytes = 0  # uncharged ones too, so that training alone ends when its reference does
-        self._silent_visits = 0  # since the last byte was on the air
-        self._not_reached = 0  # clients, since the last visit
+        self._silent_contacts = 0  # since the last byte was on the air
+        self._not_reached = 0  # clients, since the last contact
         self._diverged = False
 
-    def visit(self, sent_bytes: int) -> None:
-        """Count a visit and what was sent in it."""
-        self._visits += 1
+    def contact(self, sent_bytes: int, in_passing: bool) -> None:
+        """Count a visit, or a contact in passing, and what was sent in it."""
+        self._visits += not in_passing
         self._bytes += sent_bytes
-        self._silent_visits = 0 if sent_bytes else self._silent_visits + 1
+        self._silent_contacts = 0 if sent_bytes else self._silent_contacts + 1
         self._not_reached = 0
 
     def meeting(self, sent_bytes: int) -> None:
@@ -70,7 +70,7 @@ class Stopping:
             return "sim_time_s"
         if limits.total_bytes is not None and self._bytes >= limits.total_bytes:
             return "total_bytes"
-        if limits.total_bytes is not None and self._silent_visits > self._patience:
+        if limits.total_bytes is not None and self._silent_contacts > self._patience:
             return "nothing_sent"
         if limits.accuracy is not None and accuracy >= limits.accuracy:
             return "accuracy"

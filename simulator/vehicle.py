@@ -1,4 +1,4 @@
-"""A vehicle: chooses the client it visits next and drives to it, around obstacles."""
+"""A vehicle: chooses the client it visits next and drives to it, or follows a route of its own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from fedmule.mobility.trajectory import Way, first_within
+from fedmule.mobility.trajectory import Way
 from fedmule.radio.walks.policy import Here
 from fedmule.simulator.errors import Problem, ScenarioError
+from fedmule.simulator.reaching import LoadOf, Reaching, reaching
 from fedmule.simulator.scenario.vehicle import Vehicle as VehicleKeys
 from fedmule.simulator.world import World
-
-INSIDE = 1 - 1e-9  # of approach_m: stop just inside, so that rounding does not leave the vehicle outside
 
 FloatArray = NDArray[np.float64]
 TrackLog = Callable[[int, FloatArray, FloatArray], None]
@@ -23,9 +22,11 @@ FindMeeting = Callable[
 ]  # given a vehicle with a new plan: a meeting that begins at once
 Steps = Generator[simpy.Event, object, bool]
 
+AT_ONCE_S = 600.0  # how much of its route a vehicle drives at a time
+
 
 class Vehicle:
-    """Knows clients' positions only from their reports; stands still unless it drives to a client.
+    """Knows clients' positions from their reports, and from hearing them; stands still unless it drives somewhere.
 
     While it is `free`, driving or waiting, a meeting may interrupt it; it then waits for the meeting to end.
     """
@@ -38,26 +39,41 @@ class Vehicle:
         log: TrackLog,
         number: int,
         draws: np.random.Generator,
+        load_of: LoadOf,
     ) -> None:
         self._env = env
         self._world = world
-        self._keys = keys
         self._log = log
         self._draws = draws
+        self._give_up_s = keys.give_up_s
+        self._reaching: Reaching = reaching(keys, world, number, load_of)
+        self._route = world.routes[number]
         self.number = number
         self.client: int | None = None  # the one visited last
+        self.target: int | None = None  # the one it drives to
         self.way = Way(np.array([env.now]), world.starts[number][None])  # the present way; it stands still at the end
         self.free = False
         self.plan = 0  # number of the present plan: to drive somewhere, or to wait
         self.plan_until_s = env.now  # when it will make the next one
         self.find_meeting: FindMeeting = lambda vehicle: None
         self.interrupt: Callable[[simpy.Event], None] = lambda meeting: None  # the SimPy process's, while it is free
+        self._new_plan: Callable[[], None] = lambda: None
+        self._new_way: Callable[[], None] = lambda: None
         log(number, self.way.times, self.way.positions)
+
+    def watch(self, new_plan: Callable[[], None], new_way: Callable[[], None]) -> None:
+        """Call these whenever it has another plan or is free no more, and whenever it drives another way."""
+        self._new_plan, self._new_way = new_plan, new_way
 
     @property
     def xy(self) -> FloatArray:
         """Its position [2] now, m."""
         return self.way.at(self._env.now)
+
+    @property
+    def has_route(self) -> bool:
+        """Whether it follows a route of its own and visits nobody."""
+        return self._route is not None
 
     def choose(self) -> int:
         """The client to drive to next."""
@@ -69,44 +85,43 @@ class Vehicle:
         return int(client)
 
     def chase(self, client: int) -> Steps:
-        """Drive to within approach_m of a client, re-aiming at every report; False if it gave up after give_up_s."""
-        positions, keys = self._world.positions, self._keys
-        deadline = self._env.now + keys.give_up_s
+        """Drive to a client until it has reached it; False if it gave up, after give_up_s at the latest."""
+        deadline = self._env.now + self._give_up_s
+        self.target = client
         while True:
             now = self._env.now
-            there = positions.there(now)
+            there = self._world.positions.there(now)
             if there is not None and not there[client]:
                 return False
-            positions.advance(now)
-            aim = positions.known(np.array([client]))[0]
-            seconds, route = self._world.driving.way(self.xy, aim)
-            self.way = Way(now + seconds, route)
-            until = min(positions.next_report_s, deadline)
-            met = first_within(
-                self.way.times,
-                self.way.positions,
-                *positions.trajectories.path(client, until),
-                distance_m=keys.approach_m * INSIDE,
-                start=now,
-                end=until,
-            )
-            next_s = until if met is None else met
-            uninterrupted = yield from self.wait(self._env.timeout(next_s - now), next_s)
+            self._world.positions.advance(now)
+            plan = self._reaching.plan(client, now, self.xy, deadline)
+            self._drive(plan.way)
+            uninterrupted = yield from self.wait(self._env.timeout(plan.until_s - now), plan.until_s)
             self.rest()
-            if met is not None and uninterrupted:
+            if plan.reaches and uninterrupted and self.is_at(client):
                 return True
-            if self._env.now >= deadline:
+            if self._env.now >= deadline or plan.gives_up:
                 return False
 
     def is_at(self, client: int) -> bool:
-        """Whether it is within approach_m of a client now."""
-        positions = self._world.positions
-        positions.advance(self._env.now)
-        return bool(np.hypot(*(positions.true(np.array([client]))[0] - self.xy)) <= self._keys.approach_m)
+        """Whether it has reached a client where it is now."""
+        self._world.positions.advance(self._env.now)
+        return self._reaching.is_at(client, self._env.now, self.xy)
+
+    def follow(self) -> Generator[simpy.Event, object, None]:
+        """Drive the next part of its route."""
+        assert self._route is not None
+        now = self._env.now
+        part = self._route.part(now, now + AT_ONCE_S)
+        self._drive(part)
+        until_s = float(part.times[-1])
+        yield from self.wait(self._env.timeout(until_s - now), until_s)
+        self.rest()
 
     def wait(self, event: simpy.Event, until_s: float = np.inf) -> Steps:
         """Drive on, or stand still, until an event (at a time, if known); False if a meeting interrupted it first."""
         self.plan, self.plan_until_s, self.free = self.plan + 1, until_s, True
+        self._new_plan()
         meeting = self.find_meeting(self)
         if meeting is None:
             try:
@@ -114,6 +129,7 @@ class Vehicle:
             except simpy.Interrupt as interrupt:
                 meeting = interrupt.cause
         self.free = False
+        self._new_plan()
         if meeting is not None:
             yield meeting
         return meeting is None
@@ -122,4 +138,8 @@ class Vehicle:
         """Stop here, and log the way driven."""
         driven = self.way.until(self._env.now)
         self._log(self.number, driven.times, driven.positions)
-        self.way = driven.end()
+        self._drive(driven.end())
+
+    def _drive(self, way: Way) -> None:
+        self.way = way
+        self._new_way()

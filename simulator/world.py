@@ -9,6 +9,7 @@ import shapely
 from numpy.typing import NDArray
 
 from fedmule.mobility.driving import Driving
+from fedmule.mobility.itinerary import Itinerary
 from fedmule.mobility.models.movement import Movement, MovementError
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
@@ -16,12 +17,12 @@ from fedmule.mobility.traces.trace import TraceError
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.jamming import JammingZone
-from fedmule.radio.link import Radio
+from fedmule.radio.link import Radio, linked
 from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.walks.policy import Policy
 from fedmule.radio.walks.random import Walk
 from fedmule.simulator.errors import Problem, ScenarioError
-from fedmule.simulator.fleet import build_walks, vehicle_starts
+from fedmule.simulator.fleet import build_driving, build_routes, build_walks, vehicle_starts
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.streams import Streams
@@ -49,7 +50,8 @@ class World:
     graph: ContactGraph
     walks: tuple[Policy, ...]  # each vehicle's own
     starts: NDArray[np.float64]  # [W,2] where they start
-    driving: Driving  # how they route
+    driving: tuple[Driving, ...]  # how each of them finds its way
+    routes: tuple[Itinerary | None, ...]  # those that they follow instead of visiting clients
     late: NDArray[np.bool_]  # [n] who joins late
     sites: Sites
     warnings: tuple[str, ...]
@@ -84,33 +86,24 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
     """Build the world at time 0. Raises ScenarioError where that is impossible; lesser problems become warnings."""
     terrain = build_terrain(scenario)
     starts = vehicle_starts(scenario, terrain)
-    driving = _driving(scenario, terrain, starts[0])
+    driving = build_driving(scenario, terrain, starts[0])
+    routes = build_routes(scenario, terrain, driving)
+    starts = np.array([xy if route is None else route.start for xy, route in zip(starts, routes, strict=True)])
     positions = _positions(scenario, terrain, streams, plugins)
     radio = build_radio(scenario, streams, plugins)
-    members, warnings = _reachable(scenario, terrain, positions, starts[0])
+    obstruction = build_obstruction(scenario, terrain)
+    members, warnings = _reachable(scenario, terrain, positions, starts[0], radio, obstruction)
     late = np.arange(len(positions)) >= len(positions) - scenario.clients.late
     if not (members & ~late).any():
         message = "leaves nobody at the start whom the vehicle can reach"
         raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
-    obstruction = build_obstruction(scenario, terrain)
     graph = ContactGraph(positions, radio, obstruction, members)
     walks = build_walks(scenario, graph, plugins)
-    if isinstance(walks[0], Walk):
+    if isinstance(walks[0], Walk) and routes[0] is None:
         warnings += _connectivity(scenario, graph)
     sites = _sites(scenario, positions, streams, plugins)
-    return World(terrain, positions, radio, obstruction, graph, walks, starts, driving, late, sites, tuple(warnings))
-
-
-def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -> Driving:
-    vehicle = scenario.vehicle
-    try:
-        roads = None
-        if vehicle.roads is not None:
-            area = terrain.nearest_area(start)
-            roads = choose(vehicle.roads, "vehicle.roads", {}).make(terrain=terrain, area=area)
-    except MovementError as error:
-        raise ScenarioError(scenario.name, [Problem(f"vehicle{error.key}", str(error))]) from None
-    return Driving(terrain, vehicle.speed_mps, roads, vehicle.off_road_factor)
+    vehicles = walks, starts, driving, routes
+    return World(terrain, positions, radio, obstruction, graph, *vehicles, late, sites, tuple(warnings))
 
 
 def _positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: Plugins) -> Positions:
@@ -131,7 +124,9 @@ def _positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: 
             f"must return positions for {clients.count} clients: start() gave an array {first.shape}, or not all finite"
         )
         raise ScenarioError(scenario.name, [Problem("clients.mobility.kind", message)])
-    return Positions(trajectories, streams.draw("reports"), clients.report_period_s, clients.report_error_m)
+    ahead = scenario.vehicle.search == "ahead"
+    reports = clients.report_period_s, clients.report_error_m
+    return Positions(trajectories, streams.draw("reports"), *reports, keep_two=ahead)
 
 
 def _sites(scenario: Scenario, positions: Positions, streams: Streams, plugins: Plugins) -> Sites:
@@ -163,13 +158,22 @@ def _groups(xy: NDArray[np.float64], count: int, generator: np.random.Generator)
 
 
 def _reachable(
-    scenario: Scenario, terrain: Terrain, positions: Positions, start: NDArray[np.float64]
+    scenario: Scenario,
+    terrain: Terrain,
+    positions: Positions,
+    start: NDArray[np.float64],
+    radio: Radio,
+    obstruction: Obstruction,
 ) -> tuple[NDArray[np.bool_], list[str]]:
     """Find the clients the vehicle can come near enough to; warn of the others."""
     area = terrain.areas[terrain.nearest_area(start)]
     xy = positions.true(np.arange(len(positions)))
     gap = np.asarray(shapely.distance(np.asarray(shapely.points(xy)), area))
     members = gap <= scenario.vehicle.approach_m
+    if scenario.vehicle.contact == "link" and not members.all():
+        beyond = np.flatnonzero(~members)
+        nearest = shapely.get_coordinates(shapely.shortest_line(area, shapely.points(xy[beyond])))[::2]
+        members[beyond] = linked(radio, obstruction, nearest, xy[beyond])
     there = positions.there(0.0)
     if there is not None:
         members |= ~there  # where they will come is not known yet

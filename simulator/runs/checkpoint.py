@@ -95,7 +95,7 @@ def _flat(table: dict[str, object], before: str = "") -> Iterator[tuple[str, obj
 class Saved:
     """Where a run stood when its checkpoint was written."""
 
-    visits: int = 0
+    contacts: int = 0
     host_time_s: float = 0.0
     rows: dict[str, int] = field(default_factory=dict)  # of each table
 
@@ -127,7 +127,7 @@ class Checkpoints:
         file.parent.mkdir(exist_ok=True)
         ledger, learner = self._simulation.ledger, self._simulation.learner
         roots = {
-            "run": Saved(ledger.visits, ledger.host_time_s, self._log.lengths()),
+            "run": Saved(ledger.contacts, ledger.host_time_s, self._log.lengths()),
             "journal": learner.journal.arrays(),
             "ledger": ledger,
             **learner.state(),
@@ -148,9 +148,9 @@ class Checkpoint:
         self._journal = Journal.from_arrays(arrays)
 
     @property
-    def visits(self) -> int:
-        """Visits made by then."""
-        return self._saved.visits
+    def contacts(self) -> int:
+        """Contacts made by then."""
+        return self._saved.contacts
 
     @property
     def rows(self) -> dict[str, int]:
@@ -159,7 +159,7 @@ class Checkpoint:
 
     def resume(self, simulation: Simulation) -> None:
         """Let a simulation that has not started yet replay the run's past and continue from this checkpoint."""
-        simulation.replay(self._journal, self.visits, self._restore)
+        simulation.replay(self._journal, self.contacts, self._restore)
 
     def _restore(self, phase: Phase) -> None:
         """Put the saved state back into the live phase."""

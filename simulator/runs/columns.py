@@ -46,34 +46,43 @@ StopReason = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class ContactRow:
-    """contacts: a row per visit."""
+    """contacts: a row per visit, and per contact in passing."""
 
-    visit: Annotated[int, COUNT("1, 2, … of all vehicles together, in the order in which contacts ended")]
+    contact: Annotated[int, COUNT("1, 2, … of all vehicles together, in the order in which contacts ended")]
+    visit: Annotated[int, COUNT("visits of all vehicles so far, this one included if it is one")]
+    in_passing: Annotated[bool, Column(TRUTH, "whether the vehicle served the client in passing; false: at a visit")]
     client: Annotated[
         int | None,
-        COUNT('the client visited; null, like the vehicle, for a round of an ideal server (`server = "star"`)'),
+        COUNT(
+            "the client visited or served in passing; null, like the vehicle, for a round of an ideal server "
+            '(`server = "star"`)'
+        ),
     ]
     sim_time_s: Annotated[float, SIM_TIME("when the contact ended")]
     host_time_s: Annotated[
         float, HOST_TIME("time on this computer since the run began; a resumed run continues from its checkpoint")
     ]
     vehicle: Annotated[int | None, COUNT("the vehicle: 0, 1, …")]
-    vehicle_x_m: Annotated[float | None, METRES("where it stood during the contact")]
-    vehicle_y_m: Annotated[float | None, METRES("where it stood during the contact")]
+    vehicle_x_m: Annotated[
+        float | None, METRES("where it stood during a visit, or was when a contact in passing began")
+    ]
+    vehicle_y_m: Annotated[
+        float | None, METRES("where it stood during a visit, or was when a contact in passing began")
+    ]
     travel_s: Annotated[
         float,
         HOURLY(
-            "time since this vehicle's last contact ended, meetings included", label="driving time", summary="total"
+            "time since this vehicle's last visit ended, meetings included; 0 in passing",
+            label="driving time",
+            summary="total",
         ),
     ]
-    contact_s: Annotated[float, SECONDS("from arrival to the end of the exchange")]
+    contact_s: Annotated[float, SECONDS("from the beginning to the end of the exchange")]
     airtime_s: Annotated[float, SECONDS("time in which the channel was busy", label="airtime", summary="total")]
     compute_s: Annotated[float, SECONDS("the longest computation of a client")]
     missed: Annotated[
         int,
-        COUNT(
-            "clients not reached by this vehicle since its last contact", label="clients not reached", summary="total"
-        ),
+        COUNT("clients not reached by this vehicle since its last visit", label="clients not reached", summary="total"),
     ]
     neighbours: Annotated[int, COUNT("clients in range of the vehicle, the visited one included")]
     active: Annotated[
@@ -160,7 +169,8 @@ class ContactRow:
 class ClientRows:
     """clients: a row per client per evaluation. Arrays [n], clients ascending."""
 
-    visit: Annotated[IntArray, COUNT("the visit after which clients were evaluated; 0: before the first")]
+    contact: Annotated[IntArray, COUNT("the contact after which clients were evaluated; 0: before the first")]
+    visit: Annotated[IntArray, COUNT("visits of all vehicles so far")]
     sim_time_s: Annotated[FloatArray, SIM_TIME("when it ended")]
     client: Annotated[IntArray, COUNT("the client")]
     test_acc: Annotated[FloatArray, SHARE("test accuracy of its personal model on its own test data")]
@@ -224,6 +234,7 @@ class _Totals(TypedDict):
     finished: Annotated[bool, Column(TRUTH, "false if the run was interrupted")]
     stopped_by: Annotated[StopReason | None, Column(TEXT, "which limit or event ended the run, see below")]
     clients: Annotated[int, COUNT("how many clients there are")]
+    contacts: Annotated[int, COUNT("visits and contacts in passing")]
     visits: Annotated[int, COUNT("visits of all vehicles together")]
     clients_visited: Annotated[int, COUNT("clients visited at least once")]
     clients_reached: Annotated[int, COUNT("clients that completed at least one exchange")]

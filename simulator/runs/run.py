@@ -105,7 +105,7 @@ def _resumed(old: Path | None, checkpoint: Checkpoint | None) -> str:
         return "nothing to resume: starting a new run\n"
     if checkpoint is None:
         return f"{old}: has no checkpoint yet: starting from the beginning\n"
-    return f"resuming after visit {checkpoint.visits}\n"
+    return f"resuming after contact {checkpoint.contacts}\n"
 
 
 @contextmanager

@@ -34,9 +34,7 @@ class Choice:
 
     def make(self, **provided: Any) -> Any:
         """Make the object, with those of the arguments provided that it asks for."""
-        keys = {
-            name: value.make(**provided) if isinstance(value, Choice) else value for name, value in self.keys.items()
-        }
+        keys = {name: _made(value, provided) for name, value in self.keys.items()}
         wanted, takes_all = parameters_of(self.made_by)
         arguments = {name: value for name, value in provided.items() if takes_all or name in wanted} | keys
         if not self.own:  # one table may describe several classes, each of which takes some of its keys
@@ -64,8 +62,24 @@ def choose(part: Part, key: str, plugins: Plugins) -> Choice:
         keys = own_keys(part, made_by, key).arguments()
     else:
         made_by, keys = _load(part.target()), part.arguments()
-    choices = {n: choose(v, f"{key}.{n}", plugins) if isinstance(v, Part) else v for n, v in keys.items()}
-    return Choice(key, made_by, choices, own)
+    return Choice(key, made_by, {n: _chosen(v, f"{key}.{n}", plugins) for n, v in keys.items()}, own)
+
+
+def _chosen(value: Any, key: str, plugins: Plugins) -> Any:
+    """A value, with tables in it, or a list of tables, turned into choices."""
+    if isinstance(value, Part):
+        return choose(value, key, plugins)
+    if isinstance(value, tuple) and value and all(isinstance(part, Part) for part in value):
+        return tuple(choose(part, f"{key}[{i}]", plugins) for i, part in enumerate(value))
+    return value
+
+
+def _made(value: Any, provided: Mapping[str, Any]) -> Any:
+    if isinstance(value, Choice):
+        return value.make(**provided)
+    if isinstance(value, tuple) and value and all(isinstance(part, Choice) for part in value):
+        return tuple(choice.make(**provided) for choice in value)
+    return value
 
 
 def own_keys(part: OwnClass, made_by: Callable[..., Any], key: str) -> Part:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from making import Acoustic, Ble, Disc, WifiDirect, Zigbee
 
 from fedmule.mobility.models.movement import Movement, Waypoints
-from fedmule.mobility.trajectory import Trajectories
-from fedmule.radio.exchange import Load, run_exchange
+from fedmule.mobility.trajectory import Trajectories, Way
+from fedmule.radio.channel import Load
+from fedmule.radio.exchange import run_exchange
 from fedmule.radio.link import delay_at_s, link_over_time
 from fedmule.radio.obstruction import Obstruction
 
@@ -36,8 +37,8 @@ class Straight(Movement):
 def exchange(radio, start, velocity, down, up, compute_s=0.0, broadcast=True):
     m = len(start)
     ways = Trajectories(Straight(start, velocity))
-    links = [link_over_time(radio, OPEN, ways, HERE, i, 0.0) for i in range(m)]
-    delays = [partial(delay_at_s, radio, ways, HERE, i) for i in range(m)]
+    links = [link_over_time(radio, OPEN, ways, Way.standing(HERE), i, 0.0) for i in range(m)]
+    delays = [partial(delay_at_s, radio, ways, Way.standing(HERE), i) for i in range(m)]
     load = Load(np.array(down), np.full(m, compute_s), np.array(up), broadcast)
     return run_exchange(links, load, 0.0, radio.setup_s, delays, radio.duty_cycle)
 
@@ -139,5 +140,5 @@ def test_a_jump_out_of_range_ends_the_link_at_once():
             return Waypoints(np.repeat(client, 3), np.array([7.0, 7.0, 1e9]), np.stack([HERE + 3.0, gone, gone]))
 
     ways = Trajectories(Vanishing())
-    link = link_over_time(Disc(range_m=20.0), OPEN, ways, HERE, 0, 0.0)
+    link = link_over_time(Disc(range_m=20.0), OPEN, ways, Way.standing(HERE), 0, 0.0)
     assert [(s.end_s, s.rate_bps > 0) for s in (next(link), next(link))] == [(7.0, True), (60.0, False)]

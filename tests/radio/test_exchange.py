@@ -3,7 +3,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fedmule.radio.exchange import Load, Outcome
+from fedmule.radio.channel import Load, Outcome
 from fedmule.radio.exchange import run_exchange as run_with_delays
 from fedmule.radio.link import Stretch
 

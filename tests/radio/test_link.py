@@ -9,7 +9,7 @@ from making import Disc, Squads, Static, Waypoint, WifiDirect
 
 from fedmule.mobility.models.movement import Movement, Waypoints
 from fedmule.mobility.terrain import Obstacle, Terrain
-from fedmule.mobility.trajectory import Trajectories
+from fedmule.mobility.trajectory import Trajectories, Way
 from fedmule.radio.link import link_over_time, linked, rates_bps
 from fedmule.radio.obstruction import Obstruction
 from fedmule.simulator.streams import Streams
@@ -41,7 +41,9 @@ class Line(Movement):
 
 def stretches(radio, obstruction, trajectories, position, client, start_s, until):
     found = []
-    for stretch in link_over_time(radio, obstruction, trajectories, np.array(position, float), client, start_s):
+    for stretch in link_over_time(
+        radio, obstruction, trajectories, Way.standing(np.array(position, float)), client, start_s
+    ):
         found.append(stretch)
         if stretch.end_s > until:
             return found
@@ -115,7 +117,7 @@ def test_walking_behind_a_wall():
 def test_still_clients_have_one_endless_stretch():
     trajectories = Trajectories(Static(TERRAIN, 2, Streams(0).draw("m"), ((3.0, 4.0), (90.0, 90.0))))
     for client, rate in [(0, 10e6), (1, 0.0)]:
-        first = next(iter(link_over_time(Disc(30.0), OPEN, trajectories, np.zeros(2), client, 5.0)))
+        first = next(iter(link_over_time(Disc(30.0), OPEN, trajectories, Way.standing(np.zeros(2)), client, 5.0)))
         assert first.end_s == np.inf
         assert first.rate_bps == rate
 
@@ -123,7 +125,9 @@ def test_still_clients_have_one_endless_stretch():
 def test_a_client_at_the_same_position():
     """There is no division by zero if the client is exactly at the position."""
     trajectories = Trajectories(Line((5, 5), (0, 0)))
-    for stretch in islice(link_over_time(WifiDirect(), WALLED, trajectories, np.array([5.0, 5.0]), 0, 0.0), 3):
+    for stretch in islice(
+        link_over_time(WifiDirect(), WALLED, trajectories, Way.standing(np.array([5.0, 5.0])), 0, 0.0), 3
+    ):
         assert stretch.rate_bps == WifiDirect().ladder(0.0).rates_bps[0]
 
 

@@ -6,7 +6,7 @@ from making import LogDistance, Nakagami, ThreeLogDistance, TwoRay, Waypoint, Wi
 from ns3_figures import ns3_figures
 
 from fedmule.mobility.terrain import Terrain
-from fedmule.mobility.trajectory import Trajectories, position_at
+from fedmule.mobility.trajectory import Trajectories, Way, position_at
 from fedmule.radio.link import link_over_time, linked, rates_bps
 from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.propagation import (
@@ -178,7 +178,7 @@ def test_links_change_exactly_where_the_shadowing_does():
     position = np.array([100.0, 100.0])
     for client in range(4):
         start = 0.0
-        for stretch in link_over_time(radio, Obstruction(), trajectories, position, client, 0.0):
+        for stretch in link_over_time(radio, Obstruction(), trajectories, Way.standing(position), client, 0.0):
             end = min(stretch.end_s, 300.0)
             times = np.linspace(start, end, 9)[1:-1]
             xy = position_at(*trajectories.path(client, 300.0), times)

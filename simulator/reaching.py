@@ -1,0 +1,171 @@
+"""When a vehicle has reached the client it drives to: as soon as a link pays, or within a distance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmule.mobility.trajectory import Way, first_within
+from fedmule.radio.channel import Load
+from fedmule.radio.link import first_heard
+from fedmule.radio.stopping_point import soonest
+from fedmule.simulator.scenario.vehicle import Vehicle as VehicleKeys
+from fedmule.simulator.world import World
+
+FloatArray = NDArray[np.float64]
+LoadOf = Callable[[int, int], Load]  # what an exchange of a vehicle with a client would cost now
+
+INSIDE = 1 - 1e-9  # of approach_m: stop just inside, so that rounding does not leave the vehicle outside
+REAIM_S = 5.0  # how often a vehicle aims again at a moving client that it hears
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a vehicle does next on its way to a client."""
+
+    way: Way
+    until_s: float
+    reaches: bool = False  # it reaches the client then
+    gives_up: bool = False  # or gives it up
+
+
+class Reaching(Protocol):
+    """A rule of how to reach a client."""
+
+    def plan(self, client: int, now: float, here: FloatArray, deadline: float) -> Plan:
+        """Plan the next part of the way to a client, which is to be reached or given up by the deadline."""
+        ...
+
+    def is_at(self, client: int, now: float, here: FloatArray) -> bool:
+        """Whether a vehicle that stands here has reached a client."""
+        ...
+
+
+def reaching(keys: VehicleKeys, world: World, vehicle: int, load_of: LoadOf) -> Reaching:
+    """The rule that the keys name."""
+    aiming = Aiming(world, vehicle, ahead=keys.search == "ahead")
+    if keys.contact == "approach":
+        return ByDistance(world, aiming, keys)
+    return ByLink(world, aiming, keys, vehicle, load_of)
+
+
+class Aiming:
+    """Where a vehicle takes a client to be, and its way there."""
+
+    def __init__(self, world: World, vehicle: int, ahead: bool) -> None:
+        self._positions = world.positions
+        self._driving = world.driving[vehicle]
+        self._ahead = ahead
+
+    def way_to_known(self, client: int, now: float, here: FloatArray) -> Way:
+        """The way to where a client is by its last report, or by its last two if the vehicle aims ahead."""
+        known, velocity = self._positions.known(np.array([client]))[0], None
+        if self._ahead:
+            velocity = self._positions.known_velocity(client)
+        if velocity is None:
+            return self.way_to(known, now, here)
+        age, aim = now - self._positions.last_report_s, known
+        for _ in range(3):  # the longer the way, the farther it will have gone
+            aim = known + velocity * (age + self.way_to(aim, now, here).times[-1] - now)
+        return self.way_to(aim, now, here)
+
+    def way_to(self, aim: FloatArray, now: float, here: FloatArray) -> Way:
+        """The way to a position, or as near to it as possible."""
+        seconds, route = self._driving.way(here, aim)
+        return Way(now + seconds, route)
+
+
+class ByDistance:
+    """A client is reached within `approach_m` of it, whoever hears whom on the way."""
+
+    def __init__(self, world: World, aiming: Aiming, keys: VehicleKeys) -> None:
+        self._positions = world.positions
+        self._aiming = aiming
+        self._keys = keys
+
+    def plan(self, client: int, now: float, here: FloatArray, deadline: float) -> Plan:
+        way = self._aiming.way_to_known(client, now, here)
+        until = min(self._positions.next_report_s, deadline)
+        if self._keys.search == "give_up":
+            until = min(until, float(way.times[-1]))
+        met = first_within(
+            way.times,
+            way.positions,
+            *self._positions.trajectories.path(client, until),
+            distance_m=self._keys.approach_m * INSIDE,
+            start=now,
+            end=until,
+        )
+        if met is not None:
+            return Plan(way, met, reaches=True)
+        return Plan(way, until, gives_up=self._keys.search == "give_up" and until >= way.times[-1])
+
+    def is_at(self, client: int, now: float, here: FloatArray) -> bool:
+        return bool(np.hypot(*(self._positions.true(np.array([client]))[0] - here)) <= self._keys.approach_m)
+
+
+class ByLink:
+    """A client is reached where the exchange with it is expected to end soonest, once the vehicle hears it.
+
+    From then on the vehicle knows where the client is. It weighs driving nearer against sending more slowly, by the
+    rates along its way to where the client is now, and stops within `approach_m` at the latest.
+    """
+
+    def __init__(self, world: World, aiming: Aiming, keys: VehicleKeys, vehicle: int, load_of: LoadOf) -> None:
+        self._world = world
+        self._positions = world.positions
+        self._aiming = aiming
+        self._keys = keys
+        self._vehicle = vehicle
+        self._load_of = load_of
+        self._last_heard: tuple[int, float, FloatArray] = (-1, -1.0, np.zeros(2))  # client, when and where it was
+
+    def plan(self, client: int, now: float, here: FloatArray, deadline: float) -> Plan:
+        way = self._way(client, now, here)
+        until = max(now, min(self._positions.next_report_s, deadline))
+        heard = self._first_heard(way, client, now, until)
+        if heard is not None and heard <= now:
+            return self._plan_stop(client, now, here, deadline)
+        arrived = float(way.times[-1])
+        if heard is None and self._keys.search == "give_up" and arrived <= until:
+            return Plan(way, arrived, gives_up=True)
+        return Plan(way, until if heard is None else heard)
+
+    def is_at(self, client: int, now: float, here: FloatArray) -> bool:
+        return self._first_heard(Way.standing(here, now), client, now, now) is not None
+
+    def _way(self, client: int, now: float, here: FloatArray) -> Way:
+        """The way to where it was when last heard, or to where it is by its reports if they are more recent."""
+        who, when, where = self._last_heard
+        if who == client and when > self._positions.last_report_s:
+            return self._aiming.way_to(where, now, here)
+        return self._aiming.way_to_known(client, now, here)
+
+    def _plan_stop(self, client: int, now: float, here: FloatArray, deadline: float) -> Plan:
+        there = self._positions.true(np.array([client]))[0]
+        self._last_heard = client, now, there
+        way = self._aiming.way_to(there, now, here)
+        world, target = self._world, Way.standing(there, now)
+        near = first_within(
+            way.times, way.positions, target.times, target.positions, self._keys.approach_m * INSIDE, now, way.times[-1]
+        )
+        last_s = min(deadline, float(way.times[-1]) if near is None else near)
+        load = self._load_of(self._vehicle, client)
+        stop_s = soonest(world.radio, world.obstruction, way, target, load, now, last_s)
+        if stop_s > now + REAIM_S and self._moves(client, now, stop_s):
+            return Plan(way, now + REAIM_S)
+        return Plan(way, stop_s, reaches=True)
+
+    def _moves(self, client: int, start_s: float, end_s: float) -> bool:
+        times, positions = self._positions.trajectories.path(client, end_s)
+        ahead = positions[np.searchsorted(times, start_s, side="right") - 1 :]
+        return bool((ahead != ahead[0]).any())
+
+    def _first_heard(self, way: Way, client: int, start_s: float, end_s: float) -> float | None:
+        world = self._world
+        ways = self._positions.trajectories
+        return first_heard(world.radio, world.obstruction, ways, way, client, start_s, end_s)
