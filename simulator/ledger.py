@@ -182,6 +182,7 @@ class Ledger:
             bytes_down=charged * outcome.air_bytes_down,
             bytes_up=charged * outcome.air_bytes_up,
             bytes_between=self.bytes_between - self._between_logged,
+            payload_bytes=self._learner.payload_bytes,
             gradient_steps=update.gradient_steps * len(visit.contact.clients) if update else 0,
             **values,
         )
@@ -216,6 +217,9 @@ class Ledger:
             "bytes_down": self.bytes_down,
             "bytes_up": self.bytes_up,
             "bytes_between": self.bytes_between,
+            "payload_bytes": learner.payload_bytes,
+            "payload_flops_per_sample": learner.payload_flops_per_sample,
+            "trained_bytes": learner.trained_bytes,
             "active": self.active,
             "delivered": self.delivered,
             "gradient_steps": int(self.gradient_steps.sum()),
