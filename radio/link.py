@@ -87,9 +87,15 @@ def rates_bps(radio: Radio, distance_m: FloatArray, loss_db: FloatArray) -> Floa
     return rates
 
 
-def linked(radio: Radio, obstruction: Obstruction, a: FloatArray, b: FloatArray) -> BoolArray:
-    """Whether there is a link [m] between positions a ([2] or [m,2]) and b [m,2]."""
-    return rates_bps(radio, np.hypot(*(b - a).T), obstruction.loss_db(a, b) + radio.shadow_db(a, b)) > 0
+def linked(
+    radio: Radio, obstruction: Obstruction, a: FloatArray, b: FloatArray, extra_loss_db: FloatArray | float = 0.0
+) -> BoolArray:
+    """Whether there is a link [m] between positions a ([2] or [m,2]) and b [m,2].
+
+    `extra_loss_db` ([m] or one for all) is what it loses because the radio at one end is weaker.
+    """
+    loss_db = obstruction.loss_db(a, b) + radio.shadow_db(a, b) + extra_loss_db
+    return rates_bps(radio, np.hypot(*(b - a).T), loss_db) > 0
 
 
 @dataclass(frozen=True)
@@ -107,15 +113,17 @@ def link_over_time(
     position: FloatArray,
     client: int,
     start_s: float,
+    extra_loss_db: float = 0.0,
 ) -> Iterator[Stretch]:
     """The link between a fixed position and a client from `start_s` on, as an endless series of stretches.
 
     A stretch ends at the exact moment the rate changes: where the distance crosses a step of the ladder, where
     an obstacle enters or leaves the ray, where an end enters or leaves a jamming zone, or where the shadowing changes.
+    `extra_loss_db` is what it loses because the client's radio is weaker.
     """
     if trajectories.still:
         here = trajectories.positions(start_s)[client]
-        yield from _over_leg(radio, obstruction, _still(position), _still(here), start_s, np.inf)
+        yield from _over_leg(radio, obstruction, _still(position), _still(here), start_s, np.inf, extra_loss_db)
     t = start_s
     while True:
         horizon = t + LOOK_AHEAD_S
@@ -124,7 +132,8 @@ def link_over_time(
         leave = position_at(times, positions, cuts[:-1])
         arrive = position_at(times, positions, cuts[1:], "left")  # differs from the next `leave` at a jump
         for k, (begin, end) in enumerate(pairwise(cuts.tolist())):
-            yield from _over_leg(radio, obstruction, _still(position), _Leg(leave[k], arrive[k]), begin, end)
+            leg = _Leg(leave[k], arrive[k])
+            yield from _over_leg(radio, obstruction, _still(position), leg, begin, end, extra_loss_db)
         t = horizon
 
 
@@ -134,22 +143,27 @@ def delay_at_s(radio: Radio, trajectories: Trajectories, position: FloatArray, c
     return float(radio.delay_s(np.hypot(*(there - position).T))[0])
 
 
-def link_between(radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float) -> Iterator[Stretch]:
+def link_between(
+    radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float, extra_loss_db: float = 0.0
+) -> Iterator[Stretch]:
     """The link between two moving ends from `start_s` on, stretch by stretch; the last one never ends."""
     t, cuts = start_s, np.unique(np.concatenate([a.times, b.times]))
     for cut in cuts[cuts > start_s].tolist():
-        yield from _over_leg(radio, obstruction, _Leg(a.at(t), a.at(cut)), _Leg(b.at(t), b.at(cut)), t, cut)
+        legs = _Leg(a.at(t), a.at(cut)), _Leg(b.at(t), b.at(cut))
+        yield from _over_leg(radio, obstruction, *legs, t, cut, extra_loss_db)
         t = cut
-    yield from _over_leg(radio, obstruction, _still(a.at(t)), _still(b.at(t)), t, np.inf)
+    yield from _over_leg(radio, obstruction, _still(a.at(t)), _still(b.at(t)), t, np.inf, extra_loss_db)
 
 
-def first_linked(radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float, end_s: float) -> float | None:
+def first_linked(
+    radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float, end_s: float, extra_loss_db: float = 0.0
+) -> float | None:
     """First time in [start_s, end_s] at which there is a link between two moving ends; None if there is none."""
     near_m = radio.farthest_m * (1 + 1e-9)
     t = first_within(a.times, a.positions, b.times, b.positions, near_m, start_s, end_s)
     if t is None:
         return None
-    for stretch in link_between(radio, obstruction, a, b, t):
+    for stretch in link_between(radio, obstruction, a, b, t, extra_loss_db):
         if stretch.rate_bps > 0:
             t += min(HAIR_S, (stretch.end_s - t) / 2) if t > start_s else 0.0
             return t if t <= end_s else None
@@ -179,7 +193,7 @@ def _still(position: FloatArray) -> _Leg:
 
 
 def _over_leg(
-    radio: Radio, obstruction: Obstruction, a: _Leg, b: _Leg, start_s: float, end_s: float
+    radio: Radio, obstruction: Obstruction, a: _Leg, b: _Leg, start_s: float, end_s: float, extra_loss_db: float = 0.0
 ) -> Iterator[Stretch]:
     """Stretches of the link while one end travels leg a and the other leg b, from `start_s` to `end_s`."""
     gap, change = b.start - a.start, b.vector - a.vector
@@ -188,7 +202,8 @@ def _over_leg(
     changes += [radio.shadow_changes(leg.start, leg.end) for leg in moving]
     for s0, s1 in pairwise(np.unique(np.concatenate([[0.0], *changes, [1.0]]))):
         here, there = a.at((s0 + s1) / 2), b.at((s0 + s1) / 2)[None]
-        ladder = radio.ladder(float((obstruction.loss_db(here, there) + radio.shadow_db(here, there))[0]))
+        loss_db = obstruction.loss_db(here, there) + radio.shadow_db(here, there) + extra_loss_db
+        ladder = radio.ladder(float(loss_db[0]))
         crossings = [within_fractions(gap, change, d) for d in ladder.distances_m]
         inner = np.unique([s for pair in crossings for s in pair if s0 < s < s1])
         for e0, e1 in pairwise(np.concatenate([[s0], inner, [s1]])):

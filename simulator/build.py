@@ -24,12 +24,12 @@ from fedmule.learning.models.protocol import Model, layers
 from fedmule.learning.models.trial import try_model, wrap
 from fedmule.learning.tokens import carried_by
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
+from fedmule.simulator.population import Sites
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.keys import Part
 from fedmule.simulator.scenario.learning import ColumnPartition, LabelsPartition
 from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.streams import Streams
-from fedmule.simulator.world import Sites
 
 
 def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites: Sites) -> Learner:

@@ -178,7 +178,7 @@ class Simulation:
             active = np.sort(self._active_draws[0].choice(there, count, replace=False))
             progress = self.ledger.progress(began_s)
             exchange = self.learner.exchange_cost(active, progress)
-            outcome = ideal_exchange(self._load(exchange), began_s)
+            outcome = ideal_exchange(self._load(active, exchange), began_s)
             yield self.env.timeout(outcome.end_s - began_s)
             contact = Contact(active, len(there), progress)
             self.ledger.visit(Visit(contact, active, exchange, outcome, self.learner.update(0, contact), began_s))
@@ -252,8 +252,9 @@ class Simulation:
         """The visited client and every client that hears the vehicle where it stands, ascending."""
         near = self.world.positions.within(here, self.world.radio.farthest_m * (1 + 1e-9))
         near = near[~self._absent[near]]
-        heard = near[linked(self.world.radio, self.world.obstruction, here, self.world.positions.true(near))]
-        return np.union1d(heard, [target])
+        weaker_db = self.world.extra_loss_db[near]
+        heard = linked(self.world.radio, self.world.obstruction, here, self.world.positions.true(near), weaker_db)
+        return np.union1d(near[heard], [target])
 
     def _choose(self, target: int, neighbours: IntArray, draws: np.random.Generator) -> IntArray:
         """The active clients: the visited one, alone or with some or all neighbours, but nobody who is busy."""
@@ -267,10 +268,11 @@ class Simulation:
     def _exchange(self, active: IntArray, exchange: Exchange, here: FloatArray) -> Outcome:
         radio, ways, now = self.world.radio, self.world.positions.trajectories, self.env.now
         clients = active.tolist()
-        links = [link_over_time(radio, self.world.obstruction, ways, here, client, now) for client in clients]
+        weaker_db = self.world.extra_loss_db
+        links = [link_over_time(radio, self.world.obstruction, ways, here, c, now, weaker_db[c]) for c in clients]
         delays = [partial(delay_at_s, radio, ways, here, client) for client in clients]
-        return run_exchange(links, self._load(exchange), now, radio.setup_s, delays, radio.duty_cycle)
+        return run_exchange(links, self._load(active, exchange), now, radio.setup_s, delays, radio.duty_cycle)
 
-    def _load(self, exchange: Exchange) -> Load:
-        compute_s = exchange.flops / self.scenario.clients.compute_flops_per_s
+    def _load(self, active: IntArray, exchange: Exchange) -> Load:
+        compute_s = exchange.flops / self.world.compute_flops_per_s[active]
         return Load(exchange.bytes_down, compute_s, exchange.bytes_up, exchange.broadcast)

@@ -41,6 +41,7 @@ class Ledger:
         self._log = NoLog()
         self._began = time.perf_counter()
         self._stopping = Stopping(scenario.stop, n)
+        self._groups = [division.label for division in scenario.clients.divisions() for _ in range(division.count)]
         self.visits = self.missed = self.meetings = self.meetings_delivered = 0
         self._not_reached: Counter[int] = Counter()  # clients, by each vehicle since its last contact
         self._last_end_s: dict[int, float] = {}  # of each vehicle's last contact
@@ -72,7 +73,7 @@ class Ledger:
 
     def constants(self) -> list[object]:
         """Objects the checkpoint must not copy."""
-        return [self._scenario, self._learner, self._log, self._stopping.limits]
+        return [self._scenario, self._learner, self._log, self._stopping.limits, self._groups]
 
     # --- where the run stands ------------------------------------------------------------------------------
 
@@ -267,6 +268,7 @@ class Ledger:
                 visit=np.full(n, self.visits),
                 sim_time_s=np.full(n, self.now),
                 client=np.arange(n),
+                group=self._groups,
                 test_acc=test.accuracy,
                 token_test_acc=seen.token_test_acc,
                 test_samples=test.count,

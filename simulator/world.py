@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 
 from fedmule.mobility.driving import Driving
-from fedmule.mobility.models.movement import Movement, MovementError
+from fedmule.mobility.models.movement import MovementError
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
-from fedmule.mobility.traces.trace import TraceError
-from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.jamming import JammingZone
 from fedmule.radio.link import Radio
@@ -22,20 +20,10 @@ from fedmule.radio.walks.policy import Policy
 from fedmule.radio.walks.random import Walk
 from fedmule.simulator.errors import Problem, ScenarioError
 from fedmule.simulator.fleet import build_walks, vehicle_starts
+from fedmule.simulator.population import Sites, build_positions, build_sites, compute_flops_per_s, extra_loss_db
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.streams import Streams
-
-
-@dataclass(frozen=True)
-class Sites:
-    """The site of each client, if sites matter, and who moves to another site when."""
-
-    site: NDArray[np.int64] | None = None  # [n] 0 … count − 1: the client's squad, or a group that starts nearby
-    count: int = 0
-    movers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    to: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # where each mover goes
-    change_at_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +40,8 @@ class World:
     driving: Driving  # how they route
     late: NDArray[np.bool_]  # [n] who joins late
     sites: Sites
+    compute_flops_per_s: NDArray[np.float64]  # [n] of each client's device
+    extra_loss_db: NDArray[np.float64]  # [n] of each client's links, where its radio is weaker than the others'
     warnings: tuple[str, ...]
 
 
@@ -85,7 +75,7 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
     terrain = build_terrain(scenario)
     starts = vehicle_starts(scenario, terrain)
     driving = _driving(scenario, terrain, starts[0])
-    positions = _positions(scenario, terrain, streams, plugins)
+    positions = build_positions(scenario, terrain, streams, plugins)
     radio = build_radio(scenario, streams, plugins)
     members, warnings = _reachable(scenario, terrain, positions, starts[0])
     late = np.arange(len(positions)) >= len(positions) - scenario.clients.late
@@ -93,12 +83,26 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
         message = "leaves nobody at the start whom the vehicle can reach"
         raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
     obstruction = build_obstruction(scenario, terrain)
-    graph = ContactGraph(positions, radio, obstruction, members)
+    weaker_db = extra_loss_db(scenario)
+    graph = ContactGraph(positions, radio, obstruction, members, weaker_db)
     walks = build_walks(scenario, graph, plugins)
     if isinstance(walks[0], Walk):
         warnings += _connectivity(scenario, graph)
-    sites = _sites(scenario, positions, streams, plugins)
-    return World(terrain, positions, radio, obstruction, graph, walks, starts, driving, late, sites, tuple(warnings))
+    return World(
+        terrain,
+        positions,
+        radio,
+        obstruction,
+        graph,
+        walks,
+        starts,
+        driving,
+        late,
+        build_sites(scenario, positions, streams, plugins),
+        compute_flops_per_s(scenario),
+        weaker_db,
+        tuple(warnings),
+    )
 
 
 def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -> Driving:
@@ -111,55 +115,6 @@ def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -
     except MovementError as error:
         raise ScenarioError(scenario.name, [Problem(f"vehicle{error.key}", str(error))]) from None
     return Driving(terrain, vehicle.speed_mps, roads, vehicle.off_road_factor)
-
-
-def _positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: Plugins) -> Positions:
-    clients = scenario.clients
-    try:
-        movement = choose(clients.mobility, "clients.mobility", plugins).make(
-            terrain=terrain, count=clients.count, draw=streams.draw("mobility")
-        )
-        if scenario.vehicle.count > 1 and type(movement).after_visit is not Movement.after_visit:
-            raise MovementError("cannot redraw positions after a visit where there are several vehicles", ".kind")
-        trajectories = Trajectories(movement)
-    except (MovementError, TraceError) as error:
-        key = f"clients.mobility{getattr(error, 'key', '')}"
-        raise ScenarioError(scenario.name, [Problem(key, str(error))]) from None
-    first = trajectories.positions(0.0)
-    if first.shape != (clients.count, 2) or not np.isfinite(first).all():
-        message = (
-            f"must return positions for {clients.count} clients: start() gave an array {first.shape}, or not all finite"
-        )
-        raise ScenarioError(scenario.name, [Problem("clients.mobility.kind", message)])
-    return Positions(trajectories, streams.draw("reports"), clients.report_period_s, clients.report_error_m)
-
-
-def _sites(scenario: Scenario, positions: Positions, streams: Streams, plugins: Plugins) -> Sites:
-    learning, movement = scenario.learning, positions.trajectories.movement
-    if not (
-        learning.partition_over == "sites"
-        or learning.shift != "none"
-        or learning.dataset.needs_sites()
-        or choose(learning.algorithm, "learning.algorithm", plugins).ask("asks_for_sites")
-    ):
-        return Sites()
-    squad = getattr(movement, "squad", None)
-    if squad is None:
-        first = movement.first_positions()
-        first = positions.true(np.arange(len(positions))) if first is None else first
-        squad = _groups(first, learning.sites, streams.generator("places"))
-    count = int(squad.max()) + 1
-    movers, to = getattr(movement, "regrouped", (np.empty(0, dtype=np.int64),) * 2)
-    return Sites(squad, count, movers, to, getattr(movement, "regroup_at_s", None))
-
-
-def _groups(xy: NDArray[np.float64], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Groups [n] of positions that lie together, at most `count` of them, numbered from 0 without gaps."""
-    from scipy.cluster.vq import kmeans2
-
-    distinct = len(np.unique(xy, axis=0))
-    _, group = kmeans2(xy, min(count, distinct), minit="++", rng=generator)
-    return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 
 def _reachable(

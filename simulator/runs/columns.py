@@ -167,6 +167,7 @@ class ClientRows:
     visit: Annotated[IntArray, COUNT("the visit after which clients were evaluated; 0: before the first")]
     sim_time_s: Annotated[FloatArray, SIM_TIME("when it ended")]
     client: Annotated[IntArray, COUNT("the client")]
+    group: Annotated[Sequence[str], Column(TEXT, "name or number of its group; empty without `clients.groups`")]
     test_acc: Annotated[FloatArray, SHARE("test accuracy of its personal model on its own test data")]
     token_test_acc: Annotated[
         FloatArray, SHARE("of the token on the same data: what the client would get from the vehicle now")

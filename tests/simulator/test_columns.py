@@ -36,7 +36,8 @@ CONTRACT = {
         **dict.fromkeys(("token_step_norm", "kappa"), REAL),
     },
     "clients": {
-        **{"visit": INTEGER, "sim_time_s": REAL, "client": INTEGER, "test_acc": REAL, "token_test_acc": REAL},
+        **{"visit": INTEGER, "sim_time_s": REAL, "client": INTEGER, "group": TEXT},
+        **{"test_acc": REAL, "token_test_acc": REAL},
         **dict.fromkeys(("test_samples", "visits", "participations", "gradient_steps"), INTEGER),
         **{"bytes_down": INTEGER, "bytes_up": INTEGER},
     },
