@@ -67,7 +67,7 @@ class Clients(Part):
     late: Annotated[int, Field(ge=0)] = key(0, "number of clients (the last ones) that join late")
     late_at: Share = key(0.5, "share of the run after which late clients join")
     compute_flops_per_s: Positive = key(1e9, "floating-point operations per second of a client's device")
-    groups: Annotated[tuple[Group, ...], Field(strict=False, min_length=1)] | None = key(
+    groups: Annotated[tuple[Group, ...], Field(strict=False)] | None = key(
         None, "tables [[clients.groups]]: clients that move, compute or send differently, numbered group after group"
     )
 
@@ -101,6 +101,9 @@ class Clients(Part):
         if self.groups is None:
             yield from _rules_of(self.mobility, f"{at}.mobility", self.count, scenario, grouped=False)
             return
+        if not self.groups:
+            yield Problem(f"{at}.groups", "must have at least one group, or be left out", [])
+            return
         total = sum(group.count for group in self.groups)
         if self.count != total:
             message = f"must be the sum of the groups, {total}, or be left out"
@@ -125,4 +128,5 @@ def _rules_of(mobility: Part, at: str, count: int, scenario: Scenario, grouped: 
         if grouped and mobility.redraws:
             message = "cannot be that of a group: it redraws the positions of all clients"
             yield Problem(f"{at}.kind", message, mobility.kind)
+            return
         yield from mobility.rules_for(at, count, scenario)
