@@ -66,3 +66,18 @@ def load_run(folder: str | Path) -> Run:
         summary=json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {},
         **{name: read_table(folder, name).to_pandas() for name in TABLES},
     )
+
+
+def mobility_tables(scenario: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """How the clients of a resolved scenario move: a table for each group, by its name; under "" without groups."""
+    clients = scenario["clients"]
+    groups = clients.get("groups") or [{"name": ""}]
+    named = {group["name"] or (str(i) if "groups" in clients else ""): group for i, group in enumerate(groups)}
+    given = {name: group.get("mobility", clients["mobility"]) for name, group in named.items()}
+    return {name: part if isinstance(part, dict) else {"kind": part} for name, part in given.items()}
+
+
+def movement_in_words(scenario: dict[str, Any]) -> str:
+    """The mobility model of the clients, or those of their groups."""
+    tables = mobility_tables(scenario).items()
+    return ", ".join(f"{name}: {part['kind']}" if name else str(part["kind"]) for name, part in tables)

@@ -96,6 +96,21 @@ class Learner:
         return self.algorithm.participations
 
     @property
+    def payload_bytes(self) -> int:
+        """Bytes of one model on the air."""
+        return self.algorithm.model_bytes
+
+    @property
+    def payload_flops_per_sample(self) -> float | None:
+        """FLOPs of one sample's share of a gradient step, where they are not those of the trained model."""
+        return self.algorithm.payload.flops_per_sample
+
+    @property
+    def trained_bytes(self) -> int:
+        """Bytes of the parameters that are trained."""
+        return self.algorithm.trained_bytes
+
+    @property
     def beta(self) -> float | None:
         """The penalty β the algorithm is run with."""
         return self.algorithm.beta

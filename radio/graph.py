@@ -15,12 +15,24 @@ BoolArray = NDArray[np.bool_]
 
 
 class ContactGraph:
-    """Edges join clients whose reported positions are in radio range of each other; computed only on demand."""
+    """Edges join clients whose reported positions are in radio range of each other; computed only on demand.
 
-    def __init__(self, positions: Positions, radio: Radio, obstruction: Obstruction, members: BoolArray) -> None:
+    Where radios of clients are weaker (`extra_loss_db` [n]), either of two neighbours would hear the vehicle at the
+    other.
+    """
+
+    def __init__(
+        self,
+        positions: Positions,
+        radio: Radio,
+        obstruction: Obstruction,
+        members: BoolArray,
+        extra_loss_db: FloatArray | None = None,
+    ) -> None:
         self._positions = positions
         self._radio = radio
         self._obstruction = obstruction
+        self._extra_loss_db = np.zeros(len(positions)) if extra_loss_db is None else extra_loss_db
         self.admit(members)
         self._range_m = radio.farthest_m * (1 + 1e-9)  # preselects candidates; the link itself decides
         self.still = positions.trajectories.still
@@ -39,7 +51,8 @@ class ContactGraph:
         here = self._positions.known(np.array([client]))[0]
         near = self._positions.known_within(here, self._range_m)
         near = near[self.members[near] & (near != client)]
-        return np.asarray(near[linked(self._radio, self._obstruction, here, self._positions.known(near))])
+        loss_db = self._larger_loss_db(client, near)
+        return np.asarray(near[linked(self._radio, self._obstruction, here, self._positions.known(near), loss_db)])
 
     def degrees(self, clients: IntArray) -> IntArray:
         """Number of neighbours of each of these clients."""
@@ -53,8 +66,9 @@ class ContactGraph:
         pairs = cKDTree(known).query_pairs(self._range_m, output_type="ndarray").astype(np.int64)
         heard = np.zeros(len(pairs), dtype=bool)
         for start in range(0, len(pairs), 100_000):  # in batches, so that memory stays small
-            a, b = known[pairs[start : start + 100_000]].swapaxes(0, 1)
-            heard[start : start + len(a)] = linked(self._radio, self._obstruction, a, b)
+            pair = pairs[start : start + 100_000]
+            (a, b), loss_db = known[pair].swapaxes(0, 1), self._larger_loss_db(*self.reachable[pair].T)
+            heard[start : start + len(a)] = linked(self._radio, self._obstruction, a, b, loss_db)
         found = self.reachable[pairs[heard]]
         return found[np.lexsort((found[:, 1], found[:, 0]))]
 
@@ -63,3 +77,7 @@ class ContactGraph:
         edges = self.edges()
         alone = np.setdiff1d(self.reachable, edges)
         return np.concatenate([edges, np.stack([alone, alone], axis=1)])
+
+    def _larger_loss_db(self, a: IntArray | int, b: IntArray) -> FloatArray:
+        """The larger of two clients' extra losses [m]: an edge holds in both directions."""
+        return np.maximum(self._extra_loss_db[a], self._extra_loss_db[b])

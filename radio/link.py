@@ -89,9 +89,15 @@ def rates_bps(radio: Radio, distance_m: FloatArray, loss_db: FloatArray) -> Floa
     return rates
 
 
-def linked(radio: Radio, obstruction: Obstruction, a: FloatArray, b: FloatArray) -> BoolArray:
-    """Whether there is a link [m] between positions a ([2] or [m,2]) and b [m,2]."""
-    return rates_bps(radio, np.hypot(*(b - a).T), obstruction.loss_db(a, b) + radio.shadow_db(a, b)) > 0
+def linked(
+    radio: Radio, obstruction: Obstruction, a: FloatArray, b: FloatArray, extra_loss_db: FloatArray | float = 0.0
+) -> BoolArray:
+    """Whether there is a link [m] between positions a ([2] or [m,2]) and b [m,2].
+
+    `extra_loss_db` ([m] or one for all) is what it loses because the radio at one end is weaker.
+    """
+    loss_db = obstruction.loss_db(a, b) + radio.shadow_db(a, b) + extra_loss_db
+    return rates_bps(radio, np.hypot(*(b - a).T), loss_db) > 0
 
 
 @dataclass(frozen=True)
@@ -109,11 +115,13 @@ def link_over_time(
     way: Way,
     client: int,
     start_s: float,
+    extra_loss_db: float = 0.0,
 ) -> Iterator[Stretch]:
     """The link between a vehicle on its way and a client from `start_s` on, as an endless series of stretches.
 
     A stretch ends at the exact moment the rate changes: where the distance crosses a step of the ladder, where
     an obstacle enters or leaves the ray, where an end enters or leaves a jamming zone, or where the shadowing changes.
+    `extra_loss_db` is what it loses because the client's radio is weaker.
     """
     t = start_s
     while not (trajectories.still and t >= way.times[-1]):
@@ -126,65 +134,33 @@ def link_over_time(
         arrive, reach = position_at(times, positions, cuts[1:], "left"), way.at_times(cuts[1:], "left")
         for k, (begin, end) in enumerate(pairwise(cuts.tolist())):
             legs = _Leg(depart[k], reach[k]), _Leg(leave[k], arrive[k])
-            yield from _over_leg(radio, obstruction, *legs, begin, end)
+            yield from _over_leg(radio, obstruction, *legs, begin, end, extra_loss_db)
         t = horizon
     here, there = way.at(t), trajectories.positions(t)[client]
-    yield from _over_leg(radio, obstruction, _still(here), _still(there), t, np.inf)
+    yield from _over_leg(radio, obstruction, _still(here), _still(there), t, np.inf, extra_loss_db)
 
 
-def delay_at_s(radio: Radio, trajectories: Trajectories, way: Way, client: int, t: float) -> float:
-    """Seconds from sending a byte at time t, between a vehicle on its way and a client, until it is usable."""
-    there = position_at(*trajectories.path(client, t), np.array([t]))
-    return float(radio.delay_s(np.hypot(*(there - way.at(t)).T))[0])
-
-
-def first_heard(
-    radio: Radio,
-    obstruction: Obstruction,
-    trajectories: Trajectories,
-    way: Way,
-    client: int,
-    start_s: float,
-    end_s: float,
-    after_break: bool = False,
-) -> float | None:
-    """First time in [start_s, end_s] at which a vehicle on its way and a client hear each other; None if they do not.
-
-    `after_break`: the link they have at the start does not count, only one that comes after it has broken.
-    """
-    near_m = radio.farthest_m * (1 + 1e-9)
-    t = first_within(way.times, way.positions, *trajectories.path(client, end_s), near_m, start_s, end_s)
-    if t is None:
-        return None
-    broken = t > start_s or not after_break
-    for stretch in link_over_time(radio, obstruction, trajectories, way, client, t):
-        if stretch.rate_bps == 0:
-            broken = True
-        elif broken:
-            t += min(HAIR_S, (stretch.end_s - t) / 2) if t > start_s else 0.0
-            return t if t <= end_s else None
-        t = stretch.end_s
-        if t >= end_s:
-            break
-    return None
-
-
-def link_between(radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float) -> Iterator[Stretch]:
+def link_between(
+    radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float, extra_loss_db: float = 0.0
+) -> Iterator[Stretch]:
     """The link between two moving ends from `start_s` on, stretch by stretch; the last one never ends."""
     t, cuts = start_s, np.unique(np.concatenate([a.times, b.times]))
     for cut in cuts[cuts > start_s].tolist():
-        yield from _over_leg(radio, obstruction, _Leg(a.at(t), a.at(cut)), _Leg(b.at(t), b.at(cut)), t, cut)
+        legs = _Leg(a.at(t), a.at(cut)), _Leg(b.at(t), b.at(cut))
+        yield from _over_leg(radio, obstruction, *legs, t, cut, extra_loss_db)
         t = cut
-    yield from _over_leg(radio, obstruction, _still(a.at(t)), _still(b.at(t)), t, np.inf)
+    yield from _over_leg(radio, obstruction, _still(a.at(t)), _still(b.at(t)), t, np.inf, extra_loss_db)
 
 
-def first_linked(radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float, end_s: float) -> float | None:
+def first_linked(
+    radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float, end_s: float, extra_loss_db: float = 0.0
+) -> float | None:
     """First time in [start_s, end_s] at which there is a link between two moving ends; None if there is none."""
     near_m = radio.farthest_m * (1 + 1e-9)
     t = first_within(a.times, a.positions, b.times, b.positions, near_m, start_s, end_s)
     if t is None:
         return None
-    for stretch in link_between(radio, obstruction, a, b, t):
+    for stretch in link_between(radio, obstruction, a, b, t, extra_loss_db):
         if stretch.rate_bps > 0:
             t += min(HAIR_S, (stretch.end_s - t) / 2) if t > start_s else 0.0
             return t if t <= end_s else None
@@ -215,7 +191,7 @@ def _still(position: FloatArray) -> _Leg:
 
 
 def _over_leg(
-    radio: Radio, obstruction: Obstruction, a: _Leg, b: _Leg, start_s: float, end_s: float
+    radio: Radio, obstruction: Obstruction, a: _Leg, b: _Leg, start_s: float, end_s: float, extra_loss_db: float = 0.0
 ) -> Iterator[Stretch]:
     """Stretches of the link while one end travels leg a and the other leg b, from `start_s` to `end_s`."""
     gap, change = b.start - a.start, b.vector - a.vector
@@ -225,7 +201,7 @@ def _over_leg(
     cuts = np.unique(np.concatenate([[0.0], *changes, [1.0]]))
     middles = (cuts[:-1] + cuts[1:]) / 2  # of the pieces over which the loss is constant
     here, there = a.at(middles), b.at(middles)
-    losses = obstruction.loss_db(here, there) + radio.shadow_db(here, there)
+    losses = obstruction.loss_db(here, there) + radio.shadow_db(here, there) + extra_loss_db
     steps = {loss: _Steps(radio.ladder(loss), gap, change) for loss in set(losses.tolist())}
     pieces = [
         (steps[loss], [*steps[loss].crossings_in(s0, s1), s1])

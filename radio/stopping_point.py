@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from fedmule.mobility.trajectory import Way
 from fedmule.radio.channel import Load
-from fedmule.radio.link import HAIR_S, Radio, link_between
-from fedmule.radio.obstruction import Obstruction
+from fedmule.radio.link import HAIR_S, Stretch
 
 
-def soonest(
-    radio: Radio, obstruction: Obstruction, way: Way, target: Way, load: Load, start_s: float, last_s: float
-) -> float:
+def soonest(link: Iterable[Stretch], load: Load, duty_cycle: float, start_s: float, last_s: float) -> float:
     """Time in [start_s, last_s] at which to stop so that an exchange from there ends soonest; the first one in a tie.
 
-    `load` is of the target alone, which is expected to stay where it is: nearer by, a faster rate may make up for the
-    longer way.
+    `link` is the link along the way from `start_s` on as it is expected to be, `load` that of the client alone: nearer
+    by, a faster rate may make up for the longer way.
     """
     seconds, bits = float(load.compute_s[0]), 8.0 * float(load.bytes_down[0] + load.bytes_up[0])
     best_s, best_end_s, t = start_s, np.inf, start_s
-    for stretch in link_between(radio, obstruction, way, target, start_s):
+    for stretch in link:
         if stretch.rate_bps > 0:
-            end_s = t + seconds + bits / (stretch.rate_bps * radio.duty_cycle)
+            end_s = t + seconds + bits / (stretch.rate_bps * duty_cycle)
             if end_s < best_end_s:
                 best_s, best_end_s = t, end_s
                 if t > start_s:

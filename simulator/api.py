@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -105,8 +106,8 @@ def _by_name(value: Any, key: str, own: dict[str, Any]) -> Any:
     if isinstance(value, Mapping):
         return {name: _by_name(part, f"{key}.{name}".lstrip("."), own) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_by_name(part, key, own) for part in value]
+        return [_by_name(part, f"{key}[{i}]", own) for i, part in enumerate(value)]
     if callable(value):
-        own[key.removesuffix(".kind")] = value
+        own[re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", key).removesuffix(".kind")] = value
         return f"{value.__module__}:{value.__name__}"
     return value

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedmule.learning import memory
-from fedmule.learning.algorithms.base import Algorithm, Settings, Task
+from fedmule.learning.algorithms.base import Algorithm, Payload, Settings, Task
 from fedmule.learning.data import samples
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.data.partition import check_rows, split
@@ -24,12 +24,12 @@ from fedmule.learning.models.protocol import Model, layers
 from fedmule.learning.models.trial import try_model, wrap
 from fedmule.learning.tokens import carried_by
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
+from fedmule.simulator.population import Sites
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.keys import Part
 from fedmule.simulator.scenario.learning import ColumnPartition, LabelsPartition
 from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.streams import Streams
-from fedmule.simulator.world import Sites
 
 
 def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites: Sites) -> Learner:
@@ -54,6 +54,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
         Settings(keys.step_size, keys.batch_size, keys.local_steps, keys.open_at),
         model.start(streams.generator("model")).to(device),
         streams.draw("batches"),
+        Payload(keys.payload_bytes, keys.payload_flops_per_sample),
     )
     algorithm: Algorithm = chosen.make(task=task)
     carried = carried_by(scenario.vehicle.count, algorithm)

@@ -16,7 +16,6 @@ from fedmule.learning.learner import Learner
 from fedmule.mobility.models.movement import Waypoints
 from fedmule.radio.channel import Load, Outcome
 from fedmule.radio.exchange import ideal_exchange
-from fedmule.radio.link import linked
 from fedmule.simulator.build import build_learner
 from fedmule.simulator.events import Meeting, Visit
 from fedmule.simulator.ledger import Ledger
@@ -156,7 +155,9 @@ class Simulation:
     def _visit(self, vehicle: Vehicle, target: int) -> Process:
         """Stand still and exchange with the active clients; those whose exchange gets through learn."""
         begun = self._begin(vehicle, target, self._active_draws[vehicle.number])
-        outcome = yield from self._services[vehicle.number].exchange(begun.active, self._load(begun.exchange))
+        outcome = yield from self._services[vehicle.number].exchange(
+            begun.active, self._load(begun.active, begun.exchange)
+        )
         if self._over:
             return
         self._end(vehicle, target, begun, outcome)
@@ -176,7 +177,7 @@ class Simulation:
         if self._over or self._busy[client] or not self._present()[client]:
             return None
         self._passing[client] = begun = self._begin(vehicle, client)
-        return self._load(begun.exchange)
+        return self._load(begun.active, begun.exchange)
 
     def _end_in_passing(self, vehicle: Vehicle, client: int, outcome: Outcome) -> None:
         """An exchange in passing has ended, whole or not."""
@@ -233,7 +234,7 @@ class Simulation:
             active = np.sort(self._active_draws[0].choice(there, count, replace=False))
             progress = self.ledger.progress(began_s)
             exchange = self.learner.begin(0, active, progress, began_s)
-            outcome = ideal_exchange(self._load(exchange), began_s)
+            outcome = ideal_exchange(self._load(active, exchange), began_s)
             yield self.env.timeout(outcome.end_s - began_s)
             contact = Contact(active, len(there), progress)
             self.ledger.visit(Visit(contact, active, exchange, outcome, self.learner.update(0, contact), began_s))
@@ -313,9 +314,9 @@ class Simulation:
 
     def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
         """The visited client and every client that hears the vehicle where it stands, ascending."""
-        near = self.world.positions.within(here, self.world.radio.farthest_m * (1 + 1e-9))
+        near = self.world.positions.within(here, self.world.hearing.farthest_m)
         near = near[~self._absent[near]]
-        heard = near[linked(self.world.radio, self.world.obstruction, here, self.world.positions.true(near))]
+        heard = near[self.world.hearing.heard(here, near, self.world.positions.true(near))]
         return np.union1d(heard, [target])
 
     def _choose(self, target: int, neighbours: IntArray, draws: np.random.Generator) -> IntArray:
@@ -329,9 +330,9 @@ class Simulation:
 
     def _load_of(self, vehicle: int, client: int) -> Load:
         """What an exchange of a vehicle with a client alone would cost now."""
-        now = self.env.now
-        return self._load(self.learner.cost(vehicle, np.array([client]), self.ledger.progress(now), now))
+        now, clients = self.env.now, np.array([client])
+        return self._load(clients, self.learner.cost(vehicle, clients, self.ledger.progress(now), now))
 
-    def _load(self, exchange: Exchange) -> Load:
-        compute_s = exchange.flops / self.scenario.clients.compute_flops_per_s
+    def _load(self, active: IntArray, exchange: Exchange) -> Load:
+        compute_s = exchange.flops / self.world.compute_flops_per_s[active]
         return Load(exchange.bytes_down, compute_s, exchange.bytes_up, exchange.broadcast)

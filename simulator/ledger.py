@@ -44,6 +44,7 @@ class Ledger:
         self.contacts = self.visits = self.missed = self.meetings = self.meetings_delivered = 0
         self._not_reached: Counter[int] = Counter()  # clients, by each vehicle since its last visit
         self._last_end_s: dict[int, float] = {}  # of each vehicle's last visit
+        self._groups = [division.label for division in scenario.clients.divisions() for _ in range(division.count)]
         self.visits_to = np.zeros(n, dtype=np.int64)
         self.gradient_steps = np.zeros(n, dtype=np.int64)
         self.received, self.sent = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -72,7 +73,7 @@ class Ledger:
 
     def constants(self) -> list[object]:
         """Objects the checkpoint must not copy."""
-        return [self._scenario, self._learner, self._log, self._stopping.limits]
+        return [self._scenario, self._learner, self._log, self._stopping.limits, self._groups]
 
     # --- where the run stands ------------------------------------------------------------------------------
 
@@ -184,6 +185,7 @@ class Ledger:
             bytes_down=charged * outcome.air_bytes_down,
             bytes_up=charged * outcome.air_bytes_up,
             bytes_between=self.bytes_between - self._between_logged,
+            payload_bytes=self._learner.payload_bytes,
             gradient_steps=update.gradient_steps * len(visit.contact.clients) if update else 0,
             **values,
         )
@@ -219,6 +221,9 @@ class Ledger:
             "bytes_down": self.bytes_down,
             "bytes_up": self.bytes_up,
             "bytes_between": self.bytes_between,
+            "payload_bytes": learner.payload_bytes,
+            "payload_flops_per_sample": learner.payload_flops_per_sample,
+            "trained_bytes": learner.trained_bytes,
             "active": self.active,
             "delivered": self.delivered,
             "gradient_steps": int(self.gradient_steps.sum()),
@@ -271,6 +276,7 @@ class Ledger:
                 visit=np.full(n, self.visits),
                 sim_time_s=np.full(n, self.now),
                 client=np.arange(n),
+                group=self._groups,
                 test_acc=test.accuracy,
                 token_test_acc=seen.token_test_acc,
                 test_samples=test.count,

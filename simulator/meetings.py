@@ -24,7 +24,8 @@ class Meetings:
     """Finds vehicles that come into each other's range while both are free.
 
     They stop, unless they follow routes of their own, or drive on, and each sends the other its token. The two do not
-    meet again before one of them has made a contact. `cost` is the cost of their exchange, and `enter` is called with every meeting that has ended.
+    meet again before one of them has made a contact. `cost` is the cost of their exchange, and `enter` is called with
+    every meeting that has ended.
     """
 
     def __init__(

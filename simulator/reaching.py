@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fedmule.mobility.trajectory import Way, first_within
 from fedmule.radio.channel import Load
-from fedmule.radio.link import first_heard
 from fedmule.radio.stopping_point import soonest
 from fedmule.simulator.scenario.vehicle import Vehicle as VehicleKeys
 from fedmule.simulator.world import World
@@ -116,7 +115,7 @@ class ByLink:
     """
 
     def __init__(self, world: World, aiming: Aiming, keys: VehicleKeys, vehicle: int, load_of: LoadOf) -> None:
-        self._world = world
+        self._hearing = world.hearing
         self._positions = world.positions
         self._aiming = aiming
         self._keys = keys
@@ -127,7 +126,7 @@ class ByLink:
     def plan(self, client: int, now: float, here: FloatArray, deadline: float) -> Plan:
         way = self._way(client, now, here)
         until = max(now, min(self._positions.next_report_s, deadline))
-        heard = self._first_heard(way, client, now, until)
+        heard = self._hearing.first_heard(way, client, now, until)
         if heard is not None and heard <= now:
             return self._plan_stop(client, now, here, deadline)
         arrived = float(way.times[-1])
@@ -136,7 +135,7 @@ class ByLink:
         return Plan(way, until if heard is None else heard)
 
     def is_at(self, client: int, now: float, here: FloatArray) -> bool:
-        return self._first_heard(Way.standing(here, now), client, now, now) is not None
+        return self._hearing.first_heard(Way.standing(here, now), client, now, now) is not None
 
     def _way(self, client: int, now: float, here: FloatArray) -> Way:
         """The way to where it was when last heard, or to where it is by its reports if they are more recent."""
@@ -149,13 +148,12 @@ class ByLink:
         there = self._positions.true(np.array([client]))[0]
         self._last_heard = client, now, there
         way = self._aiming.way_to(there, now, here)
-        world, target = self._world, Way.standing(there, now)
-        near = first_within(
-            way.times, way.positions, target.times, target.positions, self._keys.approach_m * INSIDE, now, way.times[-1]
-        )
-        last_s = min(deadline, float(way.times[-1]) if near is None else near)
-        load = self._load_of(self._vehicle, client)
-        stop_s = soonest(world.radio, world.obstruction, way, target, load, now, last_s)
+        hearing, target, arrived = self._hearing, Way.standing(there, now), float(way.times[-1])
+        within_m = self._keys.approach_m * INSIDE
+        near = first_within(way.times, way.positions, target.times, target.positions, within_m, now, arrived)
+        link, load = hearing.expected_link(way, client, there, now), self._load_of(self._vehicle, client)
+        last_s = min(deadline, arrived if near is None else near)
+        stop_s = soonest(link, load, hearing.radio.duty_cycle, now, last_s)
         if stop_s > now + REAIM_S and self._moves(client, now, stop_s):
             return Plan(way, now + REAIM_S)
         return Plan(way, stop_s, reaches=True)
@@ -164,8 +162,3 @@ class ByLink:
         times, positions = self._positions.trajectories.path(client, end_s)
         ahead = positions[np.searchsorted(times, start_s, side="right") - 1 :]
         return bool((ahead != ahead[0]).any())
-
-    def _first_heard(self, way: Way, client: int, start_s: float, end_s: float) -> float | None:
-        world = self._world
-        ways = self._positions.trajectories
-        return first_heard(world.radio, world.obstruction, ways, way, client, start_s, end_s)

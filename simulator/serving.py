@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fedmule.radio.channel import Channel, Delay, Link, Load, Outcome, Transfer
 from fedmule.radio.exchange import run_exchange
-from fedmule.radio.link import delay_at_s, first_heard, link_over_time
 from fedmule.simulator.vehicle import Vehicle
 from fedmule.simulator.world import World
 
@@ -48,14 +47,11 @@ class Service:
         """Note that clients are elsewhere all of a sudden."""
 
     def _links(self, clients: list[int], now: float) -> list[Link]:
-        radio, obstruction, ways = self._world.radio, self._world.obstruction, self._world.positions.trajectories
-        return [link_over_time(radio, obstruction, ways, self._vehicle.way, client, now) for client in clients]
+        return [self._world.hearing.link(self._vehicle.way, client, now) for client in clients]
 
     def _delays(self, clients: list[int]) -> list[Delay]:
-        radio, ways = self._world.radio, self._world.positions.trajectories
-
         def of(client: int) -> Delay:
-            return lambda t: delay_at_s(radio, ways, self._vehicle.way, client, t)
+            return lambda t: self._world.hearing.delay_s(self._vehicle.way, client, t)
 
         return [of(client) for client in clients]
 
@@ -178,7 +174,7 @@ class PassingService(Service):
         if not vehicle.free or end_s <= now + ROUNDING_S:  # it will soon have another plan
             return
         self._known_s = end_s
-        near = world.positions.passed(vehicle.way, now, end_s, world.radio.farthest_m * (1 + 1e-9)).tolist()
+        near = world.positions.passed(vehicle.way, now, end_s, world.hearing.farthest_m).tolist()
         self._served &= set(near)  # the contact with the others is over
         for client in near:
             if client != vehicle.target:
@@ -186,16 +182,7 @@ class PassingService(Service):
 
     def _expect(self, client: int) -> None:
         """Note when the vehicle will hear this client next; a link that has had its exchange must break first."""
-        world, vehicle, end_s = self._world, self._vehicle, self._known_s
-        at_s = first_heard(
-            world.radio,
-            world.obstruction,
-            world.positions.trajectories,
-            vehicle.way,
-            client,
-            self._env.now,
-            end_s,
-            after_break=client in self._served,
-        )
+        end_s, served = self._known_s, client in self._served
+        at_s = self._world.hearing.first_heard(self._vehicle.way, client, self._env.now, end_s, after_break=served)
         if at_s is not None and at_s < end_s:
             insort(self._heard, (at_s, client))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import shapely
@@ -10,33 +10,21 @@ from numpy.typing import NDArray
 
 from fedmule.mobility.driving import Driving
 from fedmule.mobility.itinerary import Itinerary
-from fedmule.mobility.models.movement import Movement, MovementError
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
-from fedmule.mobility.traces.trace import TraceError
-from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
+from fedmule.radio.hearing import Hearing
 from fedmule.radio.jamming import JammingZone
-from fedmule.radio.link import Radio, linked
+from fedmule.radio.link import Radio
 from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.walks.policy import Policy
 from fedmule.radio.walks.random import Walk
 from fedmule.simulator.errors import Problem, ScenarioError
 from fedmule.simulator.fleet import build_driving, build_routes, build_walks, vehicle_starts
+from fedmule.simulator.population import Sites, build_positions, build_sites, compute_flops_per_s, extra_loss_db
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.streams import Streams
-
-
-@dataclass(frozen=True)
-class Sites:
-    """The site of each client, if sites matter, and who moves to another site when."""
-
-    site: NDArray[np.int64] | None = None  # [n] 0 … count − 1: the client's squad, or a group that starts nearby
-    count: int = 0
-    movers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    to: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # where each mover goes
-    change_at_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -45,8 +33,7 @@ class World:
 
     terrain: Terrain
     positions: Positions
-    radio: Radio
-    obstruction: Obstruction
+    hearing: Hearing  # the radio, and what weakens its links
     graph: ContactGraph
     walks: tuple[Policy, ...]  # each vehicle's own
     starts: NDArray[np.float64]  # [W,2] where they start
@@ -54,7 +41,18 @@ class World:
     routes: tuple[Itinerary | None, ...]  # those that they follow instead of visiting clients
     late: NDArray[np.bool_]  # [n] who joins late
     sites: Sites
+    compute_flops_per_s: NDArray[np.float64]  # [n] of each client's device
     warnings: tuple[str, ...]
+
+    @property
+    def radio(self) -> Radio:
+        """The radio of vehicles and clients."""
+        return self.hearing.radio
+
+    @property
+    def obstruction(self) -> Obstruction:
+        """What weakens links."""
+        return self.hearing.obstruction
 
 
 def build_terrain(scenario: Scenario) -> Terrain:
@@ -89,72 +87,33 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
     driving = build_driving(scenario, terrain, starts[0])
     routes = build_routes(scenario, terrain, driving)
     starts = np.array([xy if route is None else route.start for xy, route in zip(starts, routes, strict=True)])
-    positions = _positions(scenario, terrain, streams, plugins)
+    positions = build_positions(scenario, terrain, streams, plugins)
     radio = build_radio(scenario, streams, plugins)
     obstruction = build_obstruction(scenario, terrain)
-    members, warnings = _reachable(scenario, terrain, positions, starts[0], radio, obstruction)
+    hearing = Hearing(radio, obstruction, positions.trajectories, extra_loss_db(scenario))
+    members, warnings = _reachable(scenario, terrain, positions, starts[0], hearing)
     late = np.arange(len(positions)) >= len(positions) - scenario.clients.late
     if not (members & ~late).any():
         message = "leaves nobody at the start whom the vehicle can reach"
         raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
-    graph = ContactGraph(positions, radio, obstruction, members)
+    graph = ContactGraph(positions, radio, obstruction, members, hearing.extra_loss_db)
     walks = build_walks(scenario, graph, plugins)
     if isinstance(walks[0], Walk) and routes[0] is None:
         warnings += _connectivity(scenario, graph)
-    sites = _sites(scenario, positions, streams, plugins)
-    vehicles = walks, starts, driving, routes
-    return World(terrain, positions, radio, obstruction, graph, *vehicles, late, sites, tuple(warnings))
-
-
-def _positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: Plugins) -> Positions:
-    clients = scenario.clients
-    try:
-        movement = choose(clients.mobility, "clients.mobility", plugins).make(
-            terrain=terrain, count=clients.count, draw=streams.draw("mobility")
-        )
-        if scenario.vehicle.count > 1 and type(movement).after_visit is not Movement.after_visit:
-            raise MovementError("cannot redraw positions after a visit where there are several vehicles", ".kind")
-        trajectories = Trajectories(movement)
-    except (MovementError, TraceError) as error:
-        key = f"clients.mobility{getattr(error, 'key', '')}"
-        raise ScenarioError(scenario.name, [Problem(key, str(error))]) from None
-    first = trajectories.positions(0.0)
-    if first.shape != (clients.count, 2) or not np.isfinite(first).all():
-        message = (
-            f"must return positions for {clients.count} clients: start() gave an array {first.shape}, or not all finite"
-        )
-        raise ScenarioError(scenario.name, [Problem("clients.mobility.kind", message)])
-    ahead = scenario.vehicle.search == "ahead"
-    reports = clients.report_period_s, clients.report_error_m
-    return Positions(trajectories, streams.draw("reports"), *reports, keep_two=ahead)
-
-
-def _sites(scenario: Scenario, positions: Positions, streams: Streams, plugins: Plugins) -> Sites:
-    learning, movement = scenario.learning, positions.trajectories.movement
-    if not (
-        learning.partition_over == "sites"
-        or learning.shift != "none"
-        or learning.dataset.needs_sites()
-        or choose(learning.algorithm, "learning.algorithm", plugins).ask("asks_for_sites")
-    ):
-        return Sites()
-    squad = getattr(movement, "squad", None)
-    if squad is None:
-        first = movement.first_positions()
-        first = positions.true(np.arange(len(positions))) if first is None else first
-        squad = _groups(first, learning.sites, streams.generator("places"))
-    count = int(squad.max()) + 1
-    movers, to = getattr(movement, "regrouped", (np.empty(0, dtype=np.int64),) * 2)
-    return Sites(squad, count, movers, to, getattr(movement, "regroup_at_s", None))
-
-
-def _groups(xy: NDArray[np.float64], count: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Groups [n] of positions that lie together, at most `count` of them, numbered from 0 without gaps."""
-    from scipy.cluster.vq import kmeans2
-
-    distinct = len(np.unique(xy, axis=0))
-    _, group = kmeans2(xy, min(count, distinct), minit="++", rng=generator)
-    return np.unique(group, return_inverse=True)[1].astype(np.int64)
+    return World(
+        terrain=terrain,
+        positions=positions,
+        hearing=hearing,
+        graph=graph,
+        walks=walks,
+        starts=starts,
+        driving=driving,
+        routes=routes,
+        late=late,
+        sites=build_sites(scenario, positions, streams, plugins),
+        compute_flops_per_s=compute_flops_per_s(scenario),
+        warnings=tuple(warnings),
+    )
 
 
 def _reachable(
@@ -162,8 +121,7 @@ def _reachable(
     terrain: Terrain,
     positions: Positions,
     start: NDArray[np.float64],
-    radio: Radio,
-    obstruction: Obstruction,
+    hearing: Hearing,
 ) -> tuple[NDArray[np.bool_], list[str]]:
     """Find the clients the vehicle can come near enough to; warn of the others."""
     area = terrain.areas[terrain.nearest_area(start)]
@@ -173,7 +131,7 @@ def _reachable(
     if scenario.vehicle.contact == "link" and not members.all():
         beyond = np.flatnonzero(~members)
         nearest = shapely.get_coordinates(shapely.shortest_line(area, shapely.points(xy[beyond])))[::2]
-        members[beyond] = linked(radio, obstruction, nearest, xy[beyond])
+        members[beyond] = hearing.heard(nearest, beyond, xy[beyond])
     there = positions.there(0.0)
     if there is not None:
         members |= ~there  # where they will come is not known yet

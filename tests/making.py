@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from fedmule.learning.algorithms.base import Settings, Task
+from fedmule.learning.algorithms.base import Payload, Settings, Task
 from fedmule.learning.algorithms.local import Local
 from fedmule.simulator.scenario import mobility, radio
 from fedmule.simulator.scenario.keys import Part
@@ -34,7 +34,8 @@ def common_settings(**keys: Any) -> Settings:
 
 def make(kind: str, data: Any, model: Any, start: Any, draw: Any, reference: Any = None, **keys: Any) -> Any:
     """Build an algorithm; keys that only other algorithms have are ignored."""
-    task = Task(data, model, common_settings(**{k: v for k, v in keys.items() if k in COMMON}), start, draw)
+    settings, payload = common_settings(**{k: v for k, v in keys.items() if k in COMMON}), keys.get("payload")
+    task = Task(data, model, settings, start, draw, payload or Payload())
     if kind == "local":
         return Local(task, reference or make("slack", data, model, start, draw, **keys))
     fields = type(Learning(algorithm=TABLES[kind]).algorithm).model_fields

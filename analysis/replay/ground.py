@@ -8,6 +8,8 @@ from typing import Any
 
 import shapely
 
+from fedmule.analysis.loading import mobility_tables
+
 Ring = list[list[float]]
 
 
@@ -50,8 +52,7 @@ def _middle(rings: Sequence[Any]) -> list[float]:
 
 def _roads(scenario: dict[str, Any]) -> list[Ring]:
     """Roads of the vehicle or the clients; a scenario does not list the streets of a grid."""
-    mobility = scenario["clients"]["mobility"]
-    tables = [scenario["vehicle"], mobility if isinstance(mobility, dict) else {}]
+    tables = [scenario["vehicle"], *mobility_tables(scenario).values()]
     return [_rounded(line) for table in tables for line in (table.get("roads") or {}).get("lines", ())]
 
 

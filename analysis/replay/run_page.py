@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedmule.analysis.loading import Run
+from fedmule.analysis.loading import Run, movement_in_words
 from fedmule.analysis.replay.arrays import Arrays
 from fedmule.analysis.replay.ground import ground_of
 from fedmule.analysis.replay.page import page
@@ -134,7 +134,7 @@ def _facts(run: Run, vehicles: int) -> list[str]:
     learning, clients = scenario["learning"], scenario["clients"]
     return [
         " · ".join(_kind(learning[name]) for name in ("algorithm", "model", "dataset")),
-        f"{_counted(int(clients['count']), 'client')}, {_kind(clients['mobility'])}",
+        f"{_counted(int(clients['count']), 'client')}, {movement_in_words(scenario)}",
         f"{_counted(vehicles, 'vehicle')}, {scenario['vehicle']['speed_mps']:g} m/s",
         _kind(scenario["radio"]),
         f"seed {scenario['seed']}",

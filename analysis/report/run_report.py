@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedmule.analysis.loading import Run
+from fedmule.analysis.loading import Run, movement_in_words
 from fedmule.analysis.measures import on_the_air
 from fedmule.analysis.plots import (
     draw_ages,
@@ -149,7 +149,7 @@ def _facts(run: Run) -> Table:
     return [
         ["", "value"],
         ["algorithm, data, model", ", ".join(_kind(learning[key]) for key in ("algorithm", "dataset", "model"))],
-        ["radio, movement", f"{_kind(scenario['radio'])}, {_kind(scenario['clients']['mobility'])}"],
+        ["radio, movement", f"{_kind(scenario['radio'])}, {movement_in_words(scenario)}"],
         ["seed", str(scenario["seed"])],
         ["clients", f"{count}, {contacts['client'].nunique()} of them visited"],
         ["visits", f"{len(contacts)}" + (f" by {vehicles} vehicles" if vehicles > 1 else "")],

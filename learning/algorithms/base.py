@@ -35,6 +35,14 @@ class Settings:
 
 
 @dataclass(frozen=True)
+class Payload:
+    """Cost of the network one has in mind while a small model is trained; None: as the trained model."""
+
+    bytes: int | None = None  # of one model on the air
+    flops_per_sample: float | None = None  # of one sample's share of a gradient step
+
+
+@dataclass(frozen=True)
 class Task:
     """Inputs of an algorithm: data, model, common settings, the parameters all clients start from, random batches."""
 
@@ -43,6 +51,7 @@ class Task:
     settings: Settings
     start: Tensor  # [d]
     draw: Draw
+    payload: Payload = Payload()
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,7 @@ class Algorithm:
         self.data = task.data
         self.model = task.model
         self.settings = task.settings
+        self.payload = task.payload
         self.device = start.device
         self.token = start.clone()  # y [d]
         self.models = start.repeat(task.data.clients, 1)  # x [n,d]
@@ -136,14 +146,34 @@ class Algorithm:
         """Gradients a client computes per visit."""
         return self.gradients_per_visit(self.settings.local_steps)
 
+    @property
+    def model_bytes(self) -> int:
+        """Bytes of one model on the air."""
+        return self.trained_bytes if self.payload.bytes is None else self.payload.bytes
+
+    @property
+    def trained_bytes(self) -> int:
+        """Bytes of the parameters that are trained."""
+        return BYTES_PER_NUMBER * self.model.parameters
+
+    def flops_per_step(self) -> float:
+        """Return the FLOPs of one gradient step: over a batch, and applied to the parameters."""
+        samples, given = self.settings.batch_size, self.payload.flops_per_sample
+        return self.model.flops(samples) + 6.0 * self.model.parameters if given is None else samples * given
+
+    def flops_per_sample(self) -> float:
+        """Return the FLOPs of one sample's gradient: about those of three forward passes."""
+        given = self.payload.flops_per_sample
+        return self.model.flops(1) if given is None else given
+
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         """Return the cost of an exchange with these clients; `progress` is the share of the run that is over."""
-        size = np.full(len(clients), BYTES_PER_NUMBER * self.model.parameters)
+        size = np.full(len(clients), self.model_bytes)
         return Exchange(bytes_down=size, bytes_up=size, flops=self._flops(len(clients)))
 
     def meeting(self, progress: float) -> Exchange:
         """Return the cost of two vehicles exchanging what they carry; zero bytes if there is nothing to exchange."""
-        size = np.array([BYTES_PER_NUMBER * self.model.parameters])
+        size = np.array([self.model_bytes])
         return Exchange(bytes_down=size, bytes_up=size, flops=np.zeros(1))
 
     def update(self, contact: Contact) -> Update:
@@ -164,8 +194,7 @@ class Algorithm:
     # --- for the updates -----------------------------------------------------------------------------------
 
     def _flops(self, clients: int) -> FloatArray:
-        per_step = self.model.flops(self.settings.batch_size) + 6.0 * self.model.parameters
-        return np.full(clients, self.steps * per_step)
+        return np.full(clients, self.steps * self.flops_per_step())
 
     def _batches(self, clients: IntArray, count: int | None = None) -> Tensor:
         """Draw the batches of the clients' next participation, rows [count,S,B], and count the participation.

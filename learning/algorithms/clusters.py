@@ -75,7 +75,7 @@ class IFCA(Clusters):
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         one = super().exchange(clients, progress)
         k = len(self.centres)
-        trials = k * self.model.flops(1) / 3 * self.data.train_count[clients]  # a forward pass of each model
+        trials = k * self.flops_per_sample() / 3 * self.data.train_count[clients]  # a forward pass of each model
         free = self.released[clients] & self.opened(progress)
         up = one.bytes_up + np.where(one.bytes_up > 0, BYTES_PER_NUMBER, 0)  # the index of the model
         return Exchange(k * one.bytes_down, up, one.flops + np.where(free, 0.0, trials))

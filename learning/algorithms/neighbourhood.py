@@ -79,7 +79,7 @@ class Neighbourhood(Slack):
         if self.opened(progress) or self._rule != "cv":
             return replace(one, broadcast=False)
         trying = np.isin(self.participations[clients], TRIALS)
-        forward = self.model.flops(1) / 3  # a gradient costs about three forward passes
+        forward = self.flops_per_sample() / 3
         return Exchange(
             bytes_down=one.bytes_down * (1 + trying),
             bytes_up=one.bytes_up + 4 * len(MIXTURES) * trying,

@@ -44,6 +44,9 @@ StopReason = Literal[
 ]
 
 
+PAYLOAD = BYTES("of one model on the air: `learning.payload_bytes`, or else those of the trained model")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ContactRow:
     """contacts: a row per visit, and per contact in passing."""
@@ -100,6 +103,7 @@ class ContactRow:
         int,
         BYTES("sent by vehicles to each other since the last row", label="bytes between vehicles", summary="total"),
     ]
+    payload_bytes: Annotated[int, PAYLOAD]
     gradient_steps: Annotated[int, STEPS("gradients computed by all delivered clients together", summary="total")]
     personal_test_acc_mean: Annotated[
         float | None,
@@ -173,6 +177,7 @@ class ClientRows:
     visit: Annotated[IntArray, COUNT("visits of all vehicles so far")]
     sim_time_s: Annotated[FloatArray, SIM_TIME("when it ended")]
     client: Annotated[IntArray, COUNT("the client")]
+    group: Annotated[Sequence[str], Column(TEXT, "name or number of its group; empty without `clients.groups`")]
     test_acc: Annotated[FloatArray, SHARE("test accuracy of its personal model on its own test data")]
     token_test_acc: Annotated[
         FloatArray, SHARE("of the token on the same data: what the client would get from the vehicle now")
@@ -248,6 +253,12 @@ class _Totals(TypedDict):
     bytes_down: int
     bytes_up: int
     bytes_between: int
+    payload_bytes: Annotated[int, PAYLOAD]
+    payload_flops_per_sample: Annotated[
+        float | None,
+        Column(REAL, "`learning.payload_flops_per_sample`; null where computing costs what the trained model costs"),
+    ]
+    trained_bytes: Annotated[int, BYTES("of the parameters that were trained; other than `payload_bytes`: a stand-in")]
     active: int
     delivered: int
     gradient_steps: int

@@ -15,7 +15,7 @@ from typing import Any
 from fedmule.learning.data.image_sets import IMAGE_SETS, cache_folder
 from fedmule.simulator.runs.folder import read_manifest
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.scenario.keys import OwnClass, Part
+from fedmule.simulator.scenario.keys import OwnClass, Part, tables_of
 from fedmule.simulator.scenario.load import to_toml
 
 PACKAGE = Path(__file__).parents[2]
@@ -142,19 +142,16 @@ def files_of(scenario: Scenario, plugins: Mapping[str, Any]) -> Iterator[tuple[s
 
 def _named_in(part: Part) -> Iterator[tuple[str, Path]]:
     """The files that a table of a scenario and the tables in it name."""
-    values = {name: getattr(part, name) for name in type(part).model_fields}
-    for value in values.values():
-        for inner in value if isinstance(value, tuple) else (value,):
-            if isinstance(inner, Part):
-                yield from _named_in(inner)
+    for _, inner in tables_of(part):
+        yield from _named_in(inner)
     for path in part.files().values():
         yield path, Path(path)
     if isinstance(part, OwnClass):
         for value in (part.model_extra or {}).values():
             if isinstance(value, str) and Path(value).is_file():
                 yield value, Path(value)
-    elif values.get("kind") in IMAGE_SETS:
-        yield values["kind"], cache_folder() / f"{values['kind']}.npz"
+    elif (kind := getattr(part, "kind", None)) in IMAGE_SETS:
+        yield kind, cache_folder() / f"{kind}.npz"
 
 
 def _sources_of(module: str) -> set[Path]:

@@ -185,6 +185,12 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
+def gigaflops(count: float) -> str:
+    """Format floating-point operations as kFLOP, MFLOP or GFLOP."""
+    unit, size = next(((u, s) for u, s in (("GFLOP", 1e9), ("MFLOP", 1e6)) if count >= 0.1 * s), ("kFLOP", 1e3))
+    return f"{count / size:.3g} {unit}"
+
+
 WHY = {  # by StopReason
     "visits": "the number of visits was reached",
     "sim_time_s": "the simulated time was up",
@@ -204,11 +210,21 @@ def _meetings_line(summary: Summary) -> str:
     )
 
 
+def _payload_line(summary: Summary) -> str:
+    """Say that a stand-in was trained, and what it stands in for."""
+    flops, trained = summary["payload_flops_per_sample"], summary["trained_bytes"]
+    computing = f" and {gigaflops(flops)} a sample" if flops is not None else ""
+    return (
+        f"  payload  {megabytes(summary['payload_bytes'])}{computing}; a model of {megabytes(trained)} stood in for it"
+    )
+
+
 def summary_text(summary: Summary, folder: str) -> str:
     """What was learnt, at what cost, and where the results are."""
     sent = summary["bytes_down"] + summary["bytes_up"] + summary["bytes_between"]
     token, why = summary["token_test_acc"], summary["stopped_by"]
     delivered = summary["delivered"] / summary["active"] if summary["active"] else 0.0
+    stand_in = summary["payload_bytes"] != summary["trained_bytes"] or summary["payload_flops_per_sample"] is not None
     lines = [
         f"{summary['name']}: {summary['visits']} visits in {clock(summary['sim_time_s'])} of simulated time "
         f"({summary['host_time_s']:.1f} s here); {WHY[why] if why else 'it ended'}",
@@ -217,6 +233,7 @@ def summary_text(summary: Summary, folder: str) -> str:
         + ("unknown" if token is None else f"{token:.1%}"),
         f"  cost     {megabytes(sent)} on the air in {lasting(summary['airtime_s'])}, driving "
         f"{clock(summary['travel_s'])}, {summary['gradient_steps']} gradient steps",
+        *([_payload_line(summary)] if stand_in else []),
         f"  reached  {summary['clients_reached']} of {summary['clients']} clients; {delivered:.1%} of "
         f"{summary['active']} exchanges got through"
         + (f"; {summary['missed']} times a client was not reached" if summary["missed"] else ""),

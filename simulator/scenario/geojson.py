@@ -24,8 +24,8 @@ def expand_files(raw: dict[str, Any], folder: Path) -> list[Problem]:
     """
     problems: list[Problem] = []
     _expand_roads(raw.get("vehicle"), "vehicle", folder, problems)
-    clients = raw.get("clients")
-    _expand_roads(clients.get("mobility") if isinstance(clients, dict) else None, "clients.mobility", folder, problems)
+    for key, mobility in mobility_tables(raw).items():
+        _expand_roads(mobility, key, folder, problems)
     terrain = raw.get("terrain")
     if not isinstance(terrain, dict):
         return problems
@@ -47,6 +47,17 @@ def expand_files(raw: dict[str, Any], folder: Path) -> list[Problem]:
                 problems.append(Problem(f"terrain.{name}[{i}].{error.key}", str(error), entry.get(error.key)))
         terrain[name] = shapes
     return problems
+
+
+def mobility_tables(raw: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The tables of a scenario as read that say how clients or groups of them move, by their dotted keys."""
+    clients = raw.get("clients")
+    holders = {"clients": clients}
+    groups = clients.get("groups") if isinstance(clients, dict) else None
+    if isinstance(groups, list):
+        holders |= {f"clients.groups[{i}]": group for i, group in enumerate(groups)}
+    found = {f"{key}.mobility": holder.get("mobility") for key, holder in holders.items() if isinstance(holder, dict)}
+    return {key: mobility for key, mobility in found.items() if isinstance(mobility, dict)}
 
 
 def _expand_roads(table: Any, name: str, folder: Path, problems: list[Problem]) -> None:

@@ -69,6 +69,16 @@ class Part(BaseModel):
         return {}
 
 
+def tables_of(part: Part) -> Iterator[tuple[str, Part]]:
+    """Yield the tables in a table by their keys: those it has, and those in its lists, such as `groups[1]`."""
+    for name in type(part).model_fields:
+        value = getattr(part, name)
+        if isinstance(value, Part):
+            yield name, value
+        elif isinstance(value, tuple):
+            yield from ((f"{name}[{i}]", inner) for i, inner in enumerate(value) if isinstance(inner, Part))
+
+
 class Chosen(Part):
     """A table that chooses by `kind`, as type checkers see it."""
 

@@ -199,6 +199,16 @@ class Learning(Part):
         "rwsadmm slack, and where fine_tune is true: share of the run after which clients train on their own; 1 or "
         "more for never",
     )
+    payload_bytes: Annotated[int, Field(ge=1, le=10**15)] | None = key(
+        None,
+        "bytes of one model on the air, those of the network one has in mind while `model` is trained; by default 4 "
+        "per parameter of `model`",
+    )
+    payload_flops_per_sample: Annotated[float, Field(gt=0)] | None = key(
+        None,
+        "floating-point operations of one sample's share of a gradient step of that network; by default those of "
+        "`model`",
+    )
     server: Literal["vehicle", "star"] = key(
         "vehicle",
         "who carries the token: the vehicle, or for comparison an ideal server that reaches `active` random clients at "

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.algorithms import keep_reference
-from fedmule.simulator.scenario.geojson import expand_files
-from fedmule.simulator.scenario.keys import OwnClass, Part
+from fedmule.simulator.scenario.geojson import expand_files, mobility_tables
+from fedmule.simulator.scenario.keys import OwnClass, Part, tables_of
 from fedmule.simulator.scenario.messages import problems_of
 from fedmule.simulator.scenario.renamed import old_keys, upgrade
 from fedmule.simulator.scenario.rules import broken_rules
@@ -99,12 +99,11 @@ def to_toml(scenario: Scenario) -> str:
 def own_classes(scenario: Part, prefix: str = "") -> dict[str, OwnClass]:
     """Find the user's own classes a scenario names, by dotted key."""
     found: dict[str, OwnClass] = {}
-    for name in type(scenario).model_fields:
-        value = getattr(scenario, name)
-        if isinstance(value, OwnClass):
-            found[prefix + name] = value
-        elif isinstance(value, Part):
-            found |= own_classes(value, f"{prefix}{name}.")
+    for name, part in tables_of(scenario):
+        if isinstance(part, OwnClass):
+            found[prefix + name] = part
+        else:
+            found |= own_classes(part, f"{prefix}{name}.")
     return found
 
 
@@ -123,9 +122,9 @@ def read_toml(path: Path, source: str = "") -> dict[str, Any]:
 
 def _anchor_files(raw: dict[str, Any], folder: Path) -> None:
     """Resolve the paths of data and traces relative to the scenario's folder."""
-    for table, name, kind in (("learning", "dataset", "file"), ("clients", "mobility", "trace")):
-        outer = raw.get(table)
-        part = outer.get(name) if isinstance(outer, dict) else None
+    learning = raw.get("learning")
+    data = learning.get("dataset") if isinstance(learning, dict) else None
+    for part, kind in [(data, "file"), *((mobility, "trace") for mobility in mobility_tables(raw).values())]:
         if isinstance(part, dict) and part.get("kind") == kind and isinstance(part.get("path"), str):
             part["path"] = str((folder / part["path"]).resolve())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -50,17 +50,20 @@ class RoadKeys(Part):
 class MobilityKeys(Part):
     """Common rules of the mobility models."""
 
-    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
-        """Check that spans go from lowest to highest."""
+    kind: str
+    redraws: ClassVar[bool] = False  # whether it redraws all positions after some visits
+
+    def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
+        """Yield what is wrong with this table, whose dotted key is `at`, for a number of clients: all, or a group."""
         for name in ("speed_mps", "pause_s"):
             span = getattr(self, name, None)
             if isinstance(span, tuple):
                 yield from ordered(f"{at}.{name}", span)
 
 
-def _at_most_clients(key: str, value: int, scenario: Scenario) -> Iterator[Problem]:
-    if value > scenario.clients.count:
-        yield Problem(key, f"must be at most the number of clients, {scenario.clients.count}", value)
+def _at_most_clients(key: str, value: int, count: int) -> Iterator[Problem]:
+    if value > count:
+        yield Problem(key, f"must be at most the number of clients, {count}", value)
 
 
 class StaticMobility(MobilityKeys):
@@ -70,10 +73,10 @@ class StaticMobility(MobilityKeys):
         (), "one [x, y] per client; by default random on open ground"
     )
 
-    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+    def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
         """Check that there is a position on the terrain for each client."""
-        if self.positions and len(self.positions) != scenario.clients.count:
-            message = f"must have one position for each of the {scenario.clients.count} clients"
+        if self.positions and len(self.positions) != count:
+            message = f"must have one position for each of the {count} clients"
             yield Problem(f"{at}.positions", message, f"{len(self.positions)} positions")
         for i, position in enumerate(self.positions):
             yield from on_terrain(f"{at}.positions[{i}]", position, scenario.terrain.size_m)
@@ -132,10 +135,10 @@ class SquadsMobility(MobilityKeys):
     regroup_at_s: NotNegative | None = key(None, "when some clients change squad; by default never, s")
     regroup_share: Share = key(0.5, "share of the clients that change; leaders stay")
 
-    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+    def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
         """Check the number of squads."""
-        yield from super().rules(at, scenario)
-        yield from _at_most_clients(f"{at}.squads", self.squads, scenario)
+        yield from super().rules_for(at, count, scenario)
+        yield from _at_most_clients(f"{at}.squads", self.squads, count)
         if self.regroup_at_s is not None and self.squads == 1:
             message = "must not be given with a single squad: there is no other to change to"
             yield Problem(f"{at}.regroup_at_s", message, self.regroup_at_s)
@@ -151,9 +154,9 @@ class PatrolMobility(MobilityKeys):
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest speed from one point to the next, m/s")
     pause_s: Span = key((0.0, 60.0), "shortest and longest stop at a point, s")
 
-    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+    def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
         """Check that the route has two points at least, all on the terrain."""
-        yield from super().rules(at, scenario)
+        yield from super().rules_for(at, count, scenario)
         if len(self.route) == 1:
             yield Problem(f"{at}.route", "must have at least 2 points", self.route)
         for i, point in enumerate(self.route):
@@ -176,9 +179,9 @@ class HerdMobility(MobilityKeys):
     top_speed_mps: Positive = key(4.0, "top speed of an animal, m/s")
     step_s: Positive = key(30.0, "duration of a step, s")
 
-    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+    def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
         """Check the number of herds."""
-        yield from _at_most_clients(f"{at}.herds", self.herds, scenario)
+        yield from _at_most_clients(f"{at}.herds", self.herds, count)
 
 
 class DriftMobility(MobilityKeys):
@@ -193,15 +196,16 @@ class DriftMobility(MobilityKeys):
 
 class RedrawnMobility(MobilityKeys):
     makes = "mobility.models.redrawn:Redrawn"
+    redraws = True
     kind: Literal["redrawn"] = key("redrawn", "random positions, redrawn every few visits, all connected")
     every_visits: Count = key(10, "visits until all positions are redrawn")
     neighbours: Annotated[int, Field(ge=0)] = key(5, "least number of neighbours of a client")
     neighbour_range_m: Positive = key(100.0, "distance within which clients are neighbours, m")
 
-    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+    def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
         """Check that there are enough clients, and one vehicle."""
-        if self.neighbours >= scenario.clients.count:
-            message = f"must be less than the number of clients, {scenario.clients.count}"
+        if self.neighbours >= count:
+            message = f"must be less than the number of clients, {count}"
             yield Problem(f"{at}.neighbours", message, self.neighbours)
         if scenario.vehicle.count > 1:
             message = f'must be 1 for {at} = "redrawn": positions are redrawn after a visit'

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.scenario.keys import Part
+from fedmule.simulator.scenario.keys import Part, tables_of
 
 
 def broken_rules(scenario: Scenario) -> list[Problem]:
@@ -16,7 +16,5 @@ def broken_rules(scenario: Scenario) -> list[Problem]:
 
 def _broken(part: Part, at: str, scenario: Scenario) -> Iterator[Problem]:
     yield from part.rules(at, scenario)
-    for name in type(part).model_fields:
-        value = getattr(part, name)
-        if isinstance(value, Part):
-            yield from _broken(value, f"{at}.{name}" if at else name, scenario)
+    for name, inner in tables_of(part):
+        yield from _broken(inner, f"{at}.{name}" if at else name, scenario)

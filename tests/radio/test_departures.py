@@ -12,7 +12,8 @@ from fedmule.mobility.models.movement import Movement, Waypoints
 from fedmule.mobility.trajectory import Trajectories, Way
 from fedmule.radio.channel import Load
 from fedmule.radio.exchange import run_exchange
-from fedmule.radio.link import delay_at_s, link_over_time
+from fedmule.radio.hearing import Hearing
+from fedmule.radio.link import link_over_time
 from fedmule.radio.obstruction import Obstruction
 
 OPEN = Obstruction()
@@ -37,8 +38,9 @@ class Straight(Movement):
 def exchange(radio, start, velocity, down, up, compute_s=0.0, broadcast=True):
     m = len(start)
     ways = Trajectories(Straight(start, velocity))
-    links = [link_over_time(radio, OPEN, ways, Way.standing(HERE), i, 0.0) for i in range(m)]
-    delays = [partial(delay_at_s, radio, ways, Way.standing(HERE), i) for i in range(m)]
+    hearing = Hearing(radio, OPEN, ways, np.zeros(m))
+    links = [hearing.link(Way.standing(HERE), i, 0.0) for i in range(m)]
+    delays = [partial(hearing.delay_s, Way.standing(HERE), i) for i in range(m)]
     load = Load(np.array(down), np.full(m, compute_s), np.array(up), broadcast)
     return run_exchange(links, load, 0.0, radio.setup_s, delays, radio.duty_cycle)
 

@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from making import WifiDirect, Zigbee
 from short_runs import run
 
 from fedmule.mobility.trajectory import Way, position_at
 from fedmule.radio.channel import Load
-from fedmule.radio.link import linked, rates_bps
+from fedmule.radio.link import link_between, linked, rates_bps
 from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.stopping_point import soonest
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.scenario import Scenario
-from making import WifiDirect, Zigbee
 
 Small = Callable[..., Scenario]
-
-OPEN = Obstruction()
 
 
 def standing(count: int, size: float, **vehicle: Any) -> dict[str, Any]:
@@ -41,7 +39,7 @@ def standing(count: int, size: float, **vehicle: Any) -> dict[str, Any]:
 
 
 def test_forty_visits_to_standing_clients_do_not_wait_for_fixes(small: Small) -> None:
-    """With fixes 15 m off every five minutes the rule by distance takes hours, the link minutes, as with exact fixes."""
+    """With fixes 15 m off every five minutes the rule by distance takes hours, the link as long as exact fixes."""
     by_link = Simulation(small(**standing(20, 500.0))).run()
     by_distance = Simulation(small(**standing(20, 500.0, contact="approach"))).run()
     exact = standing(20, 500.0, contact="approach")
@@ -61,7 +59,8 @@ def test_stops_where_the_exchange_ends_soonest(radio: Any, size: int) -> None:
     way = Way(np.array([0.0, length / speed]), np.stack([start, client]))
     load = Load(np.array([size]), np.array([2.0]), np.array([size]))
     last_s = (length - 5.0) / speed
-    stop_s = soonest(radio, OPEN, way, Way.standing(client), load, 0.0, last_s)
+    link = link_between(radio, Obstruction(), way, Way.standing(client), 0.0)
+    stop_s = soonest(link, load, radio.duty_cycle, 0.0, last_s)
 
     def end_s(t: float) -> float:
         rate = rates_bps(radio, np.array([np.hypot(*(way.at(t) - client))]), np.zeros(1))[0]
@@ -122,7 +121,9 @@ def test_search_decides_what_happens_where_nobody_is_heard(small: Small, tmp_pat
                 "count": 1, "mobility": {"kind": "trace", "path": str(tmp_path / "trace.csv")},
                 "report_period_s": 200.0, "report_error_m": 0.0,
             },
-            vehicle={"search": search, "in_passing": False, "start": [20.0, 300.0], "speed_mps": 4.0, "give_up_s": 2000.0},
+            vehicle={
+                "search": search, "in_passing": False, "start": [20.0, 300.0], "speed_mps": 4.0, "give_up_s": 2000.0,
+            },
             radio={"kind": "disc", "range_m": 60.0},
             stop={"sim_time_s": 1500.0, "visits": 1},
         )  # fmt: skip

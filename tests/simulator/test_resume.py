@@ -82,9 +82,21 @@ CASES: dict[str, dict[str, Any]] = {
     "star": {"learning": {"algorithm": "fedavg", "server": "star", "active": 3}},
     "late": {"clients": {"late": 3, "late_at": 0.5}},
     "mlp": {"learning": {"model": "mlp"}},
+    "payload": {"learning": {"payload_bytes": 500_000, "payload_flops_per_sample": 2e6}},
     "two vehicles": {"vehicle": {"count": 2}, "radio": {"kind": "disc", "range_m": 80.0}},
     "three that average": {"vehicle": {"count": 3}, "learning": {"algorithm": "fedavg"}},
     "round the clock": {"vehicle": {"walk": "oldest_first"}, "stop": {"sim_time_s": 400.0}},
+    "groups": {
+        "clients": {
+            "count": 9,
+            "groups": [
+                {"count": 4, "mobility": {"kind": "squads", "squads": 2, "regroup_at_s": 30.0}, "radio_gain_db": -8.0},
+                {"count": 3, "mobility": "static", "compute_flops_per_s": 1e6},
+                {"count": 2, "mobility": "waypoint", "site": 0},
+            ],
+        },
+        "learning": {"shift": "permuted"},
+    },
     "regrouped": {
         "clients": {"mobility": {"kind": "squads", "squads": 2, "regroup_at_s": 30.0}},
         "learning": {"shift": "permuted"},

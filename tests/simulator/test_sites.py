@@ -16,9 +16,9 @@ from short_runs import run, same
 from fedmule.learning.data.client_data import ClientData
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import ScenarioError
+from fedmule.simulator.population import _near_each_other
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.rules import broken_rules
-from fedmule.simulator.world import _groups
 
 Small = Callable[..., Scenario]
 
@@ -171,7 +171,7 @@ def test_there_are_no_more_groups_than_sites(count: int, distinct: int) -> None:
     xy = np.repeat(np.random.default_rng(0).random((distinct, 2)), 3, axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        group = _groups(xy, count, np.random.default_rng(0))
+        group = _near_each_other(xy, count, np.random.default_rng(0))
     assert len(group) == 3 * distinct
     assert set(group) == set(range(group.max() + 1))
     assert group.max() + 1 <= min(count, distinct)
