@@ -24,8 +24,8 @@ def draw_search(study: Study, axes: Axes | None = None) -> Figure:
     draw_effect(study, key, quantity, axes=axes)
     if found["range"]["geometric"]:
         axes.set_xscale("log")
-    target = found["target"] / scale_of(quantity).size
-    axes.axhline(target, color=ORANGE, linewidth=1.2, linestyle="--", label=f"target: {target:g}")
+    target, unit = found["target"] / scale_of(quantity).size, scale_of(quantity).unit
+    axes.axhline(target, color=ORANGE, linewidth=1.2, linestyle="--", label=f"target: {target:g} {unit}".rstrip())
     if answer is not None and answer["value"] is not None:
         low, high = answer["interval"]
         if low is not None or high is not None:
@@ -33,7 +33,8 @@ def draw_search(study: Study, axes: Axes | None = None) -> Figure:
             high = found["range"]["high"] if high is None else high
             axes.axvspan(low, high, color=GREEN, alpha=0.13, linewidth=0, label="95 % interval of the answer")
         which = "smallest" if answer["rising"] else "largest"
-        axes.axvline(answer["value"], color=GREEN, linewidth=1.2, label=f"{which} found: {named(answer['value'])}")
+        label = f"{which} found: {named(answer['value'])}"
+        axes.axvline(answer["value"], color=GREEN, linewidth=1.2, zorder=1, label=label)
     axes.set_xlabel(label_of(key))
     legend(axes, 3)
     return picture_of(axes)

@@ -191,20 +191,11 @@ def _falls(low: Tried, high: Tried) -> bool:
 def _bounds(crossing: Sequence[Tried], target: float, rising: bool) -> tuple[Number | None, Number | None]:
     """The interval of the answer, from values in order from those that fail to those that reach the target.
 
-    It begins at the last value that is clearly below the target together with all before it, and ends at the first that
-    clearly reaches it together with all after it. This order of tests keeps the probability of an error at either end
-    near that of a single test, however many values are tried.
+    It goes from the last value that is clearly below the target to the first that clearly reaches it.
     """
-    below: Number | None = None
-    for tried in crossing:
-        if tried.reaches(target) or not tried.clearly(target):
-            break
-        below = tried.value
-    above: Number | None = None
-    for tried in reversed(crossing):
-        if not tried.reaches(target) or not tried.clearly(target):
-            break
-        above = tried.value
+    clear = [tried for tried in crossing if tried.clearly(target)]
+    below = next((tried.value for tried in reversed(clear) if not tried.reaches(target)), None)
+    above = next((tried.value for tried in clear if tried.reaches(target)), None)
     return (below, above) if rising else (above, below)
 
 

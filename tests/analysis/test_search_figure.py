@@ -40,8 +40,8 @@ def test_the_answer_is_drawn_over_what_was_tried(tmp_path: Path) -> None:
     (axes,) = draw_search(search_in(tmp_path, answer)).axes
     means = next(line for line in axes.lines if len(np.asarray(line.get_xdata())) == 3)
     assert list(np.asarray(means.get_ydata())) == pytest.approx([2.5, 20.5, 80.5])  # %
-    assert labels(axes) == ["target: 30", "95 % interval of the answer", "smallest found: 40"]
-    horizontal = [line for line in axes.lines if line.get_label() == "target: 30"]
+    assert labels(axes) == ["target: 30 %", "95 % interval of the answer", "smallest found: 40"]
+    horizontal = [line for line in axes.lines if line.get_label() == "target: 30 %"]
     assert list(np.asarray(horizontal[0].get_ydata())) == [30, 30]
     (span,) = [patch for patch in axes.patches if patch.get_label() == "95 % interval of the answer"]
     box = span.get_window_extent().transformed(axes.transData.inverted())
@@ -54,10 +54,10 @@ def test_the_answer_is_drawn_over_what_was_tried(tmp_path: Path) -> None:
 def test_without_an_answer_there_is_the_target_only(tmp_path: Path) -> None:
     none = {"value": None, "interval": [None, None], "rising": True}
     for answer in (None, none):
-        assert labels(draw_search(search_in(tmp_path, answer)).axes[0]) == ["target: 30"]
+        assert labels(draw_search(search_in(tmp_path, answer)).axes[0]) == ["target: 30 %"]
     falling = {"value": 10.0, "interval": [None, None], "rising": False}
     (axes,) = draw_search(search_in(tmp_path, falling, geometric=True)).axes
-    assert labels(axes) == ["target: 30", "largest found: 10"]
+    assert labels(axes) == ["target: 30 %", "largest found: 10"]
     assert axes.get_xscale() == "log"
 
 
