@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedmule.simulator.commands import arguments
 from fedmule.simulator.commands.failures import report_failures
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def add(commands: Any) -> None:
@@ -57,9 +60,6 @@ def add(commands: Any) -> None:
 def _find(given: Any) -> int:
     from pathlib import Path
 
-    from fedmule.analysis.plots.search import draw_search
-    from fedmule.analysis.plots.style import save
-    from fedmule.analysis.studies import load_study
     from fedmule.simulator.errors import UserError
     from fedmule.simulator.scenario.load import parse_override
     from fedmule.simulator.studies.question import ask, target_of
@@ -87,9 +87,19 @@ def _find(given: Any) -> int:
         report=lambda tried: say(tried_text(question, tried)),
     )  # fmt: skip
     sys.stdout.write(f"{found}\n")
-    study, figure = load_study(out), out / "figures" / "find.png"
-    if len(study.done) and quantity in study.done:
-        figure.parent.mkdir(exist_ok=True)
-        save(draw_search(study), figure)
-        say(f"written to {out / 'find.json'} and {figure}")
+    say(f"written to {out / 'find.json'}" + (f" and {figure}" if (figure := _draw(out, quantity)) else ""))
     return report_failures(found.failures) or int(found.outcome == "undecided")
+
+
+def _draw(out: Path, quantity: str) -> Path | None:
+    """Draw the search into its folder; None if no run has a result to draw."""
+    from fedmule.analysis.plots.search import draw_search
+    from fedmule.analysis.plots.style import save
+    from fedmule.analysis.studies import load_study
+
+    study, figure = load_study(out), out / "figures" / "find.png"
+    if not len(study.done) or quantity not in study.done:
+        return None
+    figure.parent.mkdir(exist_ok=True)
+    save(draw_search(study), figure)
+    return figure
