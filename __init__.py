@@ -4,9 +4,10 @@
     result = load_run(run("warzone", {"vehicle.speed_mps": 8}))
     result.contacts.plot("sim_time_s", "personal_test_acc_mean")
 
-`run`, `study` and `compare` run simulations and return folders; `load_run` and `load_study` open them. `Movement`,
-`Radio`, `Policy` and `Algorithm` are base classes for your own parts, `Samples` is what a data set of your own returns,
-and `Scenario` is a validated scenario file. Names are imported on first use: `import fedmule` itself costs nothing.
+`run`, `study` and `compare` run simulations and return folders; `load_run` and `load_study` open them. `find` searches
+for the smallest value of a key that is good enough. `Movement`, `Radio`, `Policy` and `Algorithm` are base classes for
+your own parts, `Samples` is what a data set of your own returns, and `Scenario` is a validated scenario file. Names are
+imported on first use: `import fedmule` itself costs nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from fedmule.radio.link import Radio as Radio
     from fedmule.radio.walks.policy import Policy as Policy
     from fedmule.simulator.api import compare as compare
+    from fedmule.simulator.api import find as find
     from fedmule.simulator.api import run as run
     from fedmule.simulator.api import study as study
     from fedmule.simulator.scenario import Scenario as Scenario
@@ -31,6 +33,7 @@ _HOMES = {
     "run": "simulator.api",
     "study": "simulator.api",
     "compare": "simulator.api",
+    "find": "simulator.api",
     "load_run": "analysis.loading",
     "load_study": "analysis.studies",
     "Scenario": "simulator.scenario",

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedmule.analysis.measures import to_accuracy
-from fedmule.analysis.result_tables import Entry, FloatArray, Table, interval
+from fedmule.analysis.result_tables import Entry, Table
 from fedmule.simulator.runs.tables import read_table
+from fedmule.simulator.studies.statistics import LEVEL, interval, paired_p
 
-LEVEL = 0.05  # of significance, over all pairs together
 COSTS = {"visits": 1.0, "gradient_steps": 1.0, "sim_time_s": 3600.0, "bytes": 1e6}  # divided by these for the table
 
 
@@ -37,9 +37,9 @@ def better_than(entries: Sequence[Entry]) -> dict[str, list[str]]:
     for i, a in enumerate(entries):
         for b in entries[i + 1 :]:
             ours, theirs = a.values("personal_test_acc_mean"), b.values("personal_test_acc_mean")
-            difference = np.array([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
+            difference = [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
             if len(difference) >= 2:
-                pairs.append((_paired_p(difference), a.column, b.column, float(difference.mean())))
+                pairs.append((paired_p(difference), a.column, b.column, float(np.mean(difference))))
     found: dict[str, list[str]] = {entry.column: [] for entry in entries}
     for rank, (p, one, other, mean) in enumerate(sorted(pairs)):
         if p * (len(pairs) - rank) > LEVEL:
@@ -47,16 +47,6 @@ def better_than(entries: Sequence[Entry]) -> dict[str, list[str]]:
         winner, loser = (one, other) if mean > 0 else (other, one)
         found[winner].append(loser)
     return found
-
-
-def _paired_p(difference: FloatArray) -> float:
-    """The p-value of Student's t test that the mean difference is 0."""
-    from scipy.special import stdtr
-
-    n, spread = len(difference), difference.std(ddof=1)
-    if spread == 0:
-        return 1.0 if difference[0] == 0 else 0.0
-    return float(2 * stdtr(n - 1, -abs(difference.mean()) / (spread / math.sqrt(n))))
 
 
 def compare_table(entries: Sequence[Entry], target: float) -> Table:

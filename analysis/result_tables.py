@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedmule.analysis.measures import SENT
 from fedmule.simulator.runs.tables import read_table
+from fedmule.simulator.studies.statistics import interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,16 +74,6 @@ def done_runs(rows: pd.DataFrame, folder: Path) -> dict[int, Path]:
     """The folders of the runs that are done, by seed, of some rows of a study's index."""
     done = rows[rows["status"] == "done"]
     return {int(seed): folder / run for seed, run in zip(done["replication"], done["run"], strict=True)}
-
-
-def interval(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and half-width of the 95 % interval by Student's t: t·s/√n with n − 1 degrees; None for one value."""
-    from scipy.special import stdtrit
-
-    n = len(values)
-    if n < 2:
-        return float(np.mean(values)), None
-    return float(np.mean(values)), float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
 
 
 # --- tables -------------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from fedmule.analysis.loading import Run, load_run
 from fedmule.analysis.measures import on_the_air
-from fedmule.analysis.result_tables import Table, interval
+from fedmule.analysis.result_tables import Table
 from fedmule.simulator.runs.tables import read_table
+from fedmule.simulator.studies.statistics import interval
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedmule.simulator.studies.batch import Failure
     from fedmule.simulator.studies.plan import Plan
+    from fedmule.simulator.studies.search import Found
 
 Changes = Mapping[str, Any]  # values by dotted keys, such as {"vehicle.speed_mps": 8}
 
@@ -91,14 +93,51 @@ def compare(
     return _run_plan(plan, folder, jobs, quiet, allow_plugins)
 
 
+def find(
+    scenario: str | Path,
+    by: str,
+    *,
+    gain: float | None = None,
+    at_least: float | None = None,
+    quantity: str | None = None,
+    seeds: int = 5,
+    tolerance: float | None = None,
+    changes: Changes | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    quiet: bool = True,
+    allow_plugins: bool = False,
+) -> Found:
+    """Find the smallest value of a key, such as `by="vehicle.speed_mps=1..20"`, that is good enough.
+
+    Good enough is a `gain` over training alone in percentage points, or a `quantity` of the summary that is `at_least`
+    so much, in its own unit. The result has `value`, `interval`, `table` and `folder`; as text it is the answer in
+    words. If the quantity falls as the key grows, the largest value is found.
+    """
+    from fedmule.simulator.studies.question import ask, target_of
+    from fedmule.simulator.studies.search import answer
+
+    name, target = target_of(gain, at_least, quantity)
+    question = ask(
+        str(scenario), by, target, quantity=name, seeds=seeds, tolerance=tolerance, changes=dict(changes or {})
+    )
+    folder = None if out is None else Path(out)
+    found = answer(question, folder, jobs=jobs, allow_plugins=allow_plugins, quiet=quiet)
+    _warn(found.failures, len(found.table) * seeds)
+    return found
+
+
 def _run_plan(plan: Plan, out: Path, jobs: int | None, quiet: bool, allow_plugins: bool) -> Path:
     from fedmule.simulator.studies.batch import run_plan
 
-    failures = run_plan(plan, out, jobs=jobs, quiet=quiet, allow_plugins=allow_plugins).failures
-    if failures:
-        text = f"{len(failures)} of {len(plan.points)} runs failed; the first error: {failures[0].error.strip()}"
-        warnings.warn(text, stacklevel=3)
+    _warn(run_plan(plan, out, jobs=jobs, quiet=quiet, allow_plugins=allow_plugins).failures, len(plan.points), 4)
     return out
+
+
+def _warn(failures: Sequence[Failure], total: int, stacklevel: int = 3) -> None:
+    if failures:
+        text = f"{len(failures)} of {total} runs failed; the first error: {failures[0].error.strip()}"
+        warnings.warn(text, stacklevel=stacklevel)
 
 
 def _by_name(value: Any, key: str, own: dict[str, Any]) -> Any:

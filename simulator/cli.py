@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from fedmule.simulator.commands import check, compare, data, link, paper, replay, report, run, study, traces
+from fedmule.simulator.commands import check, compare, data, find, link, paper, replay, report, run, study, traces
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fedmule {_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (run, check, replay, report, study, compare, paper, data, link, traces):
+    for module in (run, check, replay, report, study, compare, find, paper, data, link, traces):
         module.add(commands)
     return parser
 

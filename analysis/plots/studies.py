@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from fedmule.analysis.measures import PERSONAL, on_the_air
 from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
 from fedmule.analysis.plots.words import axis_of, is_number, label_of, named, scale_of
-from fedmule.analysis.result_tables import interval
 from fedmule.analysis.studies import Study
 from fedmule.simulator.runs.column_kinds import PERCENT
+from fedmule.simulator.studies.statistics import interval
 
 Where = dict[str, Any]
 

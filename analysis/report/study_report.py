@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedmule.analysis.measures import PERSONAL
-from fedmule.analysis.plots import draw_comparison, draw_costs, draw_curves, draw_effect, draw_heat
+from fedmule.analysis.plots import draw_comparison, draw_costs, draw_curves, draw_effect, draw_heat, draw_search
 from fedmule.analysis.plots.curves import COSTS
 from fedmule.analysis.plots.studies import draw_panels, heat_limits
 from fedmule.analysis.plots.style import picture
@@ -35,9 +36,18 @@ def study_content(study: Study) -> Content:
     )
     content = Content(f"Study {name}", combinations_table(study.index, study.parameters), legend)
     if len(study.done):
+        _search(study, content)
         _figures(study, study.free(), content)
     _what_is_missing(study, content)
     return content
+
+
+def _search(study: Study, content: Content) -> None:
+    """The picture of a search, and its answer, if `fedmule find` made the folder."""
+    file = study.folder / "find.json"
+    found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"answer": None}
+    if found["answer"] and found["quantity"] in study.done and found["key"] in study.parameters:
+        content.items.append(Item("find", "The answer", found["answer"]["text"], lambda: draw_search(study)))
 
 
 def _figures(study: Study, free: Sequence[str], content: Content) -> None:

@@ -53,6 +53,6 @@ def test_every_plot_has_its_image() -> None:
     used = set(re.findall(r"\b(draw_\w+)\(", "\n".join(BLOCKS)))
     assert used == set(fedmule.analysis.plots.__all__)
     images = re.findall(r"!\[[^]]+\]\((.+?)\)", PAGE)
-    assert len(images) == 13
+    assert len(images) == 14
     for image in images:
         assert 5_000 < (DOCS / image).stat().st_size < 150_000, image

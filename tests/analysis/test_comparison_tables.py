@@ -17,9 +17,9 @@ from fedmule.analysis.result_tables import (
     as_text,
     cost_table,
     draw_curves,
-    interval,
     report,
 )
+from fedmule.simulator.studies.statistics import interval
 
 
 def runs(root: Path, *accuracies: float, **other: Any) -> dict[int, Path]:

@@ -12,7 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from fedmule.analysis.comparison import LEVEL, better_than
+from fedmule.analysis.comparison import better_than
+from fedmule.simulator.studies.statistics import LEVEL
 
 SEEDS = 6
 SHAPE = np.array([-1.0, 1.0, -1.0, 1.0, -1.0, 1.0])  # of accuracies over the seeds: mean 0

@@ -10,7 +10,7 @@ import pytest
 import fedmule
 
 NAMES = {
-    *("run", "study", "compare", "load_run", "load_study", "Scenario"),
+    *("run", "study", "compare", "find", "load_run", "load_study", "Scenario"),
     *("Movement", "Radio", "Algorithm", "Policy", "Samples"),
 }
 
