@@ -52,7 +52,7 @@ def test_a_link_ends_where_the_weaker_radio_does(loss_db):
     """And has the rates of the ladder at that loss on the way."""
     radio = WifiDirect()
     stretches, begin = [], 0.0
-    for stretch in link_over_time(radio, OPEN, Trajectories(Leaving()), HERE, 0, 0.0, loss_db):
+    for stretch in link_over_time(radio, OPEN, Trajectories(Leaving()), Way.standing(HERE), 0, 0.0, loss_db):
         stretches.append((begin, stretch))
         begin = stretch.end_s
         if stretch.rate_bps == 0:
