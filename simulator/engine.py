@@ -136,7 +136,7 @@ class Simulation:
         neighbours = self._neighbourhood(target, here)
         active = self._choose(target, neighbours, self._active_draws[vehicle.number])
         progress = self.ledger.progress(arrived_s)
-        exchange = self.learner.exchange_cost(active, progress)
+        exchange = self.learner.begin(vehicle.number, active, progress, arrived_s, target, neighbours)
         outcome = self._exchange(active, exchange, here)
         self._busy[active] = True
         yield self.env.timeout(outcome.end_s - arrived_s)
@@ -145,7 +145,9 @@ class Simulation:
 
         self._release(active)
         vehicle.client = target
-        contact = Contact(active[outcome.delivered], len(neighbours), progress, target, neighbours)
+        delivered, lost = active[outcome.delivered], active[~outcome.delivered]
+        contact = Contact(delivered, len(neighbours), progress, target, neighbours, self.env.now)
+        self.learner.drop(lost)
         update = self.learner.update(vehicle.number, contact)
         self.ledger.visit(Visit(contact, active, exchange, outcome, update, arrived_s, vehicle.number, here))
         if self.meetings is not None:
@@ -177,17 +179,17 @@ class Simulation:
             count = min(wanted, len(there)) if isinstance(wanted, int) else len(there)
             active = np.sort(self._active_draws[0].choice(there, count, replace=False))
             progress = self.ledger.progress(began_s)
-            exchange = self.learner.exchange_cost(active, progress)
+            exchange = self.learner.begin(0, active, progress, began_s)
             outcome = ideal_exchange(self._load(exchange), began_s)
             yield self.env.timeout(outcome.end_s - began_s)
-            contact = Contact(active, len(there), progress)
+            contact = Contact(active, len(there), progress, ended_s=self.env.now)
             self.ledger.visit(Visit(contact, active, exchange, outcome, self.learner.update(0, contact), began_s))
             self._phase = self._phase.after_visit()
 
     def _change_sites(self, at_s: float) -> Process:
         """At that time some clients move to other sites, and their data become like those there."""
         yield self.env.timeout(at_s)
-        self.learner.move(self.world.sites.movers, self.world.sites.to)
+        self.learner.move(self.world.sites.movers, self.world.sites.to, self.env.now)
 
     # --- its parts -----------------------------------------------------------------------------------------
 

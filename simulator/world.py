@@ -87,6 +87,7 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
     driving = _driving(scenario, terrain, starts[0])
     positions = _positions(scenario, terrain, streams, plugins)
     radio = build_radio(scenario, streams, plugins)
+    _check_duration(scenario, radio)
     members, warnings = _reachable(scenario, terrain, positions, starts[0])
     late = np.arange(len(positions)) >= len(positions) - scenario.clients.late
     if not (members & ~late).any():
@@ -99,6 +100,17 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
         warnings += _connectivity(scenario, graph)
     sites = _sites(scenario, positions, streams, plugins)
     return World(terrain, positions, radio, obstruction, graph, walks, starts, driving, late, sites, tuple(warnings))
+
+
+def _check_duration(scenario: Scenario, radio: Radio) -> None:
+    """Raise ScenarioError if a vehicle could go from one contact to the next for ever without any time passing."""
+    between, stop = scenario.clients.training == "between_contacts", scenario.stop
+    if between and radio.setup_s == 0 and stop.visits is None and stop.total_bytes is None:
+        message = (
+            'must be more than 0 with clients.training = "between_contacts", or stop.visits must be set: contacts with '
+            "clients that train alone (from learning.open_at on) would take no time"
+        )
+        raise ScenarioError(scenario.name, [Problem("radio.setup_s", message, 0)])
 
 
 def _driving(scenario: Scenario, terrain: Terrain, start: NDArray[np.float64]) -> Driving:

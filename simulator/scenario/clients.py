@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -24,7 +24,23 @@ class Clients(Part):
     late_at: Share = key(0.5, "share of the run after which late clients join")
     compute_flops_per_s: Positive = key(1e9, "floating-point operations per second of a client's device")
 
+    training: Literal["at_contact", "between_contacts"] = key(
+        "at_contact",
+        "when they compute: while the vehicle is with them, or between contacts, on what they got at the last one",
+    )
+    training_share: Annotated[float, Field(gt=0, le=1)] = key(
+        1.0, "between_contacts: share of its processor that a device spends on training"
+    )
+    max_steps: Count | None = key(
+        None,
+        "between_contacts: local steps that a client takes at most between two contacts; by default "
+        "learning.local_steps",
+    )
+
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
-        """Check that somebody is there from the start."""
+        """Check that somebody is there from the start, and that there is time between contacts."""
         if self.late >= self.count:
             yield Problem(f"{at}.late", f"must be less than the number of clients, {self.count}", self.late)
+        if self.training == "between_contacts" and scenario.learning.server == "star":
+            message = 'must be "at_contact" with learning.server = "star": there is no time between its rounds'
+            yield Problem(f"{at}.training", message, self.training)
