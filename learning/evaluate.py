@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -85,12 +86,18 @@ class Evaluator:
         self._changed.update(clients.tolist())
         self._stale.update(clients.tolist())
 
-    def refresh(self) -> None:
-        """Bring the accuracies of clients that changed up to date."""
-        models, clients = self._algorithm.models, sorted(self._changed)
+    def trained(self, clients: IntArray) -> None:
+        """Note that these clients hold other models now than those the algorithm knows."""
+        self._changed.update(clients.tolist())
+
+    def refresh(self, held: Callable[[int], Tensor] | None = None) -> None:
+        """Bring the accuracies of clients that changed up to date; `held` finds the model [d] that a client holds."""
+        clients = sorted(self._changed)
+        models = [held(client) if held else self._algorithm.models[client] for client in clients]
         for score in (self.test, self.validation):
             if score is not None and clients:
-                right = torch.stack([self._correct(models[client], score, client) for client in clients])
+                both = zip(models, clients, strict=True)
+                right = torch.stack([self._correct(model, score, client) for model, client in both])
                 for client, correct in zip(clients, right.cpu().tolist(), strict=True):
                     score.replace(client, correct)
         self._changed.clear()

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, Update
+from fedmule.learning.at_contact import AtContact
 from fedmule.learning.data.sites import SiteData
 from fedmule.learning.errors import ReplayError
 from fedmule.learning.evaluate import Evaluator, Overview, Score
@@ -20,7 +21,8 @@ FloatArray = NDArray[np.float64]
 class Learner:
     """What the event loop asks of learning: costs of exchanges, updates, clients that join or move, accuracies.
 
-    It notes the cost of every exchange in its journal.
+    It notes the cost of every exchange in its journal. An exchange starts with `begin`, when clients are sent what they
+    learn from, and ends with `update` for those whose exchange got through and `drop` for the others.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class Learner:
         device: torch.device,
         memory_bytes: int,
         site_data: SiteData | None = None,
+        training: AtContact | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.carried = carried
@@ -38,30 +41,46 @@ class Learner:
         self.device = device
         self.memory_bytes = memory_bytes  # of client state and data, about
         self.site_data = site_data
+        self.training = training or AtContact(algorithm, carried)  # when clients compute
         self.journal = Journal()
 
-    def begin(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
-        """Begin an exchange with these clients and return its cost; `progress` is the share of the run that is over."""
-        return self.journal.add(self.algorithm.exchange(clients, progress))
-
     def cost(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
-        """Cost that an exchange with these clients would have now."""
-        return self.journal.add(self.algorithm.exchange(clients, progress))
+        """Cost of an exchange of this vehicle with these clients: bytes and FLOPs; nothing is sent.
 
-    def drop(self, clients: IntArray) -> None:
-        """Forget what was sent to clients whose exchange was lost."""
+        `progress` is the share of the run that is over.
+        """
+        return self.journal.add(self.training.cost(clients, progress, now_s))
+
+    def begin(
+        self,
+        vehicle: int,
+        clients: IntArray,
+        progress: float,
+        now_s: float,
+        visited: int | None = None,
+        near: IntArray | None = None,
+    ) -> Exchange:
+        """Begin an exchange of this vehicle with these clients: keep what they are sent now, and return its cost.
+
+        `visited` and `near` are those of the contact, where they are known: tokens of neighbourhoods depend on them.
+        """
+        return self.journal.add(self.training.begin(vehicle, clients, progress, now_s, visited, near))
 
     def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
         """Cost of an exchange between two vehicles: down is from a to b."""
         return self.journal.add(self.carried.meeting(a, b, progress))
 
     def update(self, vehicle: int, contact: Contact) -> Update | None:
-        """Update with exactly the delivered clients; None if there are none."""
+        """Update with exactly the delivered clients, from what they were sent; None if there are none."""
         if not len(contact.clients):
             return None
-        update = self.carried.update(vehicle, contact)
+        update = self.training.update(vehicle, contact)
         self.evaluator.changed(contact.clients)
         return update
+
+    def drop(self, clients: IntArray) -> None:
+        """Forget what was sent to clients whose exchange was lost."""
+        self.training.drop(clients)
 
     def meet(self, a: int, b: int) -> None:
         """Merge what two vehicles carry, after an exchange that got through."""
@@ -71,12 +90,13 @@ class Learner:
         """Let a client join late, near these others."""
         self.algorithm.introduce(client, near)
 
-    def move(self, clients: IntArray, sites: IntArray) -> None:
+    def move(self, clients: IntArray, sites: IntArray, now_s: float) -> None:
         """Move clients to other sites for good: their data become like those there."""
         if self.site_data is not None:
+            self.training.settle(clients, now_s)
             self.site_data.move(clients, sites)
             self.evaluator.changed(clients)
-            self.evaluator.refresh()
+            self.refresh(now_s)
 
     # --- evaluation ----------------------------------------------------------------------------------------
 
@@ -120,12 +140,14 @@ class Learner:
         """L of the clients' losses, where a constraint needed it and the model knows it."""
         return self.evaluator.smoothness
 
-    def refresh(self) -> None:
-        """Bring the accuracies of clients whose models changed up to date."""
-        self.evaluator.refresh()
+    def refresh(self, now_s: float) -> None:
+        """Bring the accuracies of clients whose models changed up to date: those of the models they hold now."""
+        self.evaluator.trained(self.training.trained(now_s))
+        self.evaluator.refresh(lambda client: self.training.model(client, now_s))
 
-    def overview(self, progress: float) -> Overview:
+    def overview(self, progress: float, now_s: float) -> Overview:
         """Evaluate what needs all clients at once; refreshes their accuracies too."""
+        self.refresh(now_s)
         return self.evaluator.overview(progress)
 
     def token_accuracy(self) -> FloatArray:
@@ -136,11 +158,16 @@ class Learner:
 
     def state(self) -> dict[str, object]:
         """Objects that learning changes, by name; the journal is kept apart."""
-        return {"algorithm": self.algorithm, "carried": self.carried, "evaluator": self.evaluator}
+        return {
+            "algorithm": self.algorithm,
+            "carried": self.carried,
+            "evaluator": self.evaluator,
+            "training": self.training,
+        }
 
     def constants(self) -> list[object]:
         """Objects the checkpoint must not copy."""
-        return [self, self.algorithm.model, self.algorithm.data, self.algorithm, self.evaluator]
+        return [self, self.algorithm.model, self.algorithm.data, self.algorithm, self.carried, self.evaluator]
 
 
 class ReplayingLearner(Learner):
@@ -151,17 +178,22 @@ class ReplayingLearner(Learner):
 
     def __init__(self, learner: Learner, journal: Journal) -> None:
         parts = (learner.algorithm, learner.carried, learner.evaluator)
-        super().__init__(*parts, learner.device, learner.memory_bytes, learner.site_data)
+        super().__init__(*parts, learner.device, learner.memory_bytes, learner.site_data, learner.training)
         self._costs = iter(journal)
-
-    def begin(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
-        return self._next_cost(len(clients))
 
     def cost(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
         return self._next_cost(len(clients))
 
-    def drop(self, clients: IntArray) -> None:
-        pass
+    def begin(
+        self,
+        vehicle: int,
+        clients: IntArray,
+        progress: float,
+        now_s: float,
+        visited: int | None = None,
+        near: IntArray | None = None,
+    ) -> Exchange:
+        return self._next_cost(len(clients))
 
     def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
         return self._next_cost(1)
@@ -169,20 +201,23 @@ class ReplayingLearner(Learner):
     def update(self, vehicle: int, contact: Contact) -> Update | None:
         return None
 
+    def drop(self, clients: IntArray) -> None:
+        pass
+
     def meet(self, a: int, b: int) -> None:
         pass
 
     def introduce(self, client: int, near: IntArray) -> None:
         pass
 
-    def move(self, clients: IntArray, sites: IntArray) -> None:
+    def move(self, clients: IntArray, sites: IntArray, now_s: float) -> None:
         if self.site_data is not None:
             self.site_data.move(clients, sites)
 
-    def refresh(self) -> None:
+    def refresh(self, now_s: float) -> None:
         pass
 
-    def overview(self, progress: float) -> Overview:
+    def overview(self, progress: float, now_s: float) -> Overview:
         return Overview(self.token_accuracy(), None, None, None)
 
     def token_accuracy(self) -> FloatArray:

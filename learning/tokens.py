@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import BYTES_PER_NUMBER, Algorithm, Contact, Exchange, Update
+from fedmule.learning.algorithms.base import BYTES_PER_NUMBER, Algorithm, Contact, Exchange, IntArray, Update, Work
+
+Result = TypeVar("Result")
 
 
 class Carried:
@@ -24,15 +29,34 @@ class Carried:
         self._by_vehicle = [self._held() for _ in range(vehicles)]
         algorithm.vehicles = vehicles
 
+    @contextmanager
+    def held_by(self, vehicle: int) -> Iterator[None]:
+        """Let the algorithm hold what this vehicle carries, and then again what it held before."""
+        before = {name: getattr(self._algorithm, name) for name in self._algorithm.carried}
+        if len(self._by_vehicle) > 1:
+            self._hold(self._by_vehicle[vehicle])
+        try:
+            yield
+        finally:
+            self._hold(before)
+
     def update(self, vehicle: int, contact: Contact) -> Update:
         """Update with exactly the clients delivered at a contact of this vehicle."""
+        return self._change(vehicle, contact.clients, lambda: self._algorithm.update(contact))
+
+    def combine(self, vehicle: int, contact: Contact, work: Work) -> float:
+        """Combine what the clients of a contact of this vehicle hand over; return how far its token moved."""
+        return self._change(vehicle, contact.clients, lambda: self._algorithm.combine(contact, work))
+
+    def _change(self, vehicle: int, clients: IntArray, change: Callable[[], Result]) -> Result:
+        """Let the algorithm change what this vehicle carries, by results of these clients."""
         if len(self._by_vehicle) == 1:
-            return self._algorithm.update(contact)
+            return change()
         self._hold(self._by_vehicle[vehicle])
-        update = self._algorithm.update(contact)
+        result = change()
         self._by_vehicle[vehicle] = self._held()
         self._hold_mean()
-        return update
+        return result
 
     def meeting(self, a: int, b: int, progress: float) -> Exchange:
         """Cost of a meeting of two vehicles: down is from a to b. No bytes: they have nothing to exchange."""
@@ -89,20 +113,19 @@ class AddedUp(Carried):
         self._met: NDArray[np.bool_] = np.zeros((vehicles, clients), dtype=bool)  # by a vehicle, or so it heard
         self._met_by_any = np.zeros(clients, dtype=bool)
 
-    def update(self, vehicle: int, contact: Contact) -> Update:
-        clients, grows = contact.clients, self._algorithm.grows
+    def _change(self, vehicle: int, clients: IntArray, change: Callable[[], Result]) -> Result:
         self._met[vehicle, clients] = True
-        new = int((~self._met_by_any[clients]).sum()) if grows else 0
+        new = int((~self._met_by_any[clients]).sum()) if self._algorithm.grows else 0
         self._met_by_any[clients] = True
         before = self._by_vehicle[vehicle]["token"]
         self._algorithm.counted = counted = self._count(vehicle)
-        update = super().update(vehicle, contact)
+        result = super()._change(vehicle, clients, change)
         # The update measured those new to all from the token: y += (Σ (c − y) + Σ (c − c_stored)) / counted.
-        change = counted * (self._by_vehicle[vehicle]["token"] - before) + new * (before - self._start)
+        moved = counted * (self._by_vehicle[vehicle]["token"] - before) + new * (before - self._start)
         own = self._known[vehicle][vehicle]
-        self._known[vehicle][vehicle] = Changes(own.contacts + 1, own.total + change)
+        self._known[vehicle][vehicle] = Changes(own.contacts + 1, own.total + moved)
         self._add_up(vehicle)
-        return update
+        return result
 
     def meeting(self, a: int, b: int, progress: float) -> Exchange:
         """Cost of the changes the other has not heard of, of the counts of contacts, and of a bit for each client."""

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from fedmule.learning import memory
 from fedmule.learning.algorithms.base import Algorithm, Payload, Settings, Task
+from fedmule.learning.at_contact import AtContact
+from fedmule.learning.between_contacts import BetweenContacts
 from fedmule.learning.data import samples
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.data.partition import check_rows, split
@@ -24,11 +26,11 @@ from fedmule.learning.models.protocol import Model, layers
 from fedmule.learning.models.trial import try_model, wrap
 from fedmule.learning.tokens import carried_by
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
-from fedmule.simulator.population import Sites
+from fedmule.simulator.population import Sites, compute_flops_per_s
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.keys import Part
 from fedmule.simulator.scenario.learning import ColumnPartition, LabelsPartition
-from fedmule.simulator.scenario.parts import Plugins, choose
+from fedmule.simulator.scenario.parts import Choice, Plugins, choose
 from fedmule.simulator.streams import Streams
 
 
@@ -40,7 +42,9 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
     model = build_model(scenario, streams, plugins, data)
     _check_widths(scenario, keys.algorithm, "learning.algorithm", layers(model))
     chosen = choose(keys.algorithm, "learning.algorithm", plugins)
-    copies = int(chosen.ask("state_tensors"))
+    between = scenario.clients.training == "between_contacts"
+    _check_training(scenario, chosen)
+    copies = int(chosen.ask("state_tensors")) * (2 if between else 1)  # as much again for what is under way
     memory_bytes = memory.estimate(data.clients, model.parameters, copies, memory.size_of(data))
     try:
         memory.require_memory(memory_bytes - (memory.size_of(data) if device.type == "cpu" else 0), device)
@@ -51,14 +55,29 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
     task = Task(
         data if site_data is None else site_data.data,
         model,
-        Settings(keys.step_size, keys.batch_size, keys.local_steps, keys.open_at),
+        Settings(keys.step_size, keys.batch_size, keys.local_steps, keys.open_at, between),
         model.start(streams.generator("model")).to(device),
         streams.draw("batches"),
         Payload(keys.payload_bytes, keys.payload_flops_per_sample),
     )
     algorithm: Algorithm = chosen.make(task=task)
     carried = carried_by(scenario.vehicle.count, algorithm)
-    return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, site_data)
+    training = AtContact(algorithm, carried)
+    if between:
+        clients = scenario.clients
+        flops_per_s = clients.training_share * compute_flops_per_s(scenario)
+        training = BetweenContacts(algorithm, carried, flops_per_s, clients.max_steps or keys.local_steps)
+    return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, site_data, training)
+
+
+def _check_training(scenario: Scenario, chosen: Choice) -> None:
+    """Raise ScenarioError if clients shall compute between contacts and the algorithm cannot."""
+    if scenario.clients.training == "between_contacts" and not chosen.ask("trains_between_contacts"):
+        message = (
+            "needs an algorithm whose class overrides combine (and start or train, where they differ): "
+            f"{scenario.learning.algorithm.kind} overrides update, which is called for training at contacts only"
+        )
+        raise ScenarioError(scenario.name, [Problem("clients.training", message, scenario.clients.training)])
 
 
 def _check_widths(scenario: Scenario, part: Part, at: str, named: Mapping[str, int]) -> None:

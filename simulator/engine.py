@@ -197,7 +197,7 @@ class Simulation:
         neighbours = self._neighbourhood(client, here)
         active = np.array([client]) if draws is None else self._choose(client, neighbours, draws)
         progress = self.ledger.progress(now)
-        exchange = self.learner.begin(vehicle.number, active, progress, now)
+        exchange = self.learner.begin(vehicle.number, active, progress, now, client, neighbours)
         self._busy[active] = True
         return _Begun(now, here, neighbours, active, progress, exchange)
 
@@ -205,9 +205,10 @@ class Simulation:
         """Learn with exactly the delivered clients, and enter the contact."""
         active, neighbours = begun.active, begun.neighbours
         self._release(active)
-        contact = Contact(active[outcome.delivered], len(neighbours), begun.progress, client, neighbours)
+        delivered, lost = active[outcome.delivered], active[~outcome.delivered]
+        contact = Contact(delivered, len(neighbours), begun.progress, client, neighbours, self.env.now)
+        self.learner.drop(lost)
         update = self.learner.update(vehicle.number, contact)
-        self.learner.drop(active[~outcome.delivered])
         where = begun.began_s, vehicle.number, begun.here
         self.ledger.visit(Visit(contact, active, begun.exchange, outcome, update, *where, in_passing))
         if self.meetings is not None:
@@ -236,14 +237,14 @@ class Simulation:
             exchange = self.learner.begin(0, active, progress, began_s)
             outcome = ideal_exchange(self._load(active, exchange), began_s)
             yield self.env.timeout(outcome.end_s - began_s)
-            contact = Contact(active, len(there), progress)
+            contact = Contact(active, len(there), progress, ended_s=self.env.now)
             self.ledger.visit(Visit(contact, active, exchange, outcome, self.learner.update(0, contact), began_s))
             self._phase = self._phase.after_contact()
 
     def _change_sites(self, at_s: float) -> Process:
         """At that time some clients move to other sites, and their data become like those there."""
         yield self.env.timeout(at_s)
-        self.learner.move(self.world.sites.movers, self.world.sites.to)
+        self.learner.move(self.world.sites.movers, self.world.sites.to, self.env.now)
 
     # --- its parts -----------------------------------------------------------------------------------------
 

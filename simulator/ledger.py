@@ -157,7 +157,7 @@ class Ledger:
         learning, outcome, update = self._scenario.learning, visit.outcome, visit.update
         due = self.contacts % learning.evaluate_every == 0
         if due or learning.evaluate_contacts:
-            self._learner.refresh()
+            self._learner.refresh(self.now)
         last = self.over(self.now) and self.stopped_by != "interrupted"  # an interrupted run may be resumed
         judged = due or last or learning.evaluate_contacts
         values = _last_values(update, self._evaluate() if due or last else None)
@@ -186,7 +186,8 @@ class Ledger:
             bytes_up=charged * outcome.air_bytes_up,
             bytes_between=self.bytes_between - self._between_logged,
             payload_bytes=self._learner.payload_bytes,
-            gradient_steps=update.gradient_steps * len(visit.contact.clients) if update else 0,
+            gradient_steps=_total_steps(update, len(visit.contact.clients)),
+            age_s=update.age_s if update else None,
             **values,
         )
         self._log.contact(replace(row, **self._personal()) if judged else row)
@@ -199,6 +200,7 @@ class Ledger:
         self.over(now)
         if self._evaluated_at != self.contacts:
             self._last = _newer(self._last, _last_values(None, self._evaluate()))
+        self._learner.refresh(now)
         scenario, learner = self._scenario, self._learner
         return {
             "name": scenario.name,
@@ -253,7 +255,7 @@ class Ledger:
                 self.visits_to[visit.contact.visited] += 1
         if visit.update:
             self.gradient_steps[delivered] += visit.update.gradient_steps
-            self._stopping.diverged(not math.isfinite(visit.update.train_loss))
+            self._stopping.diverged(not math.isfinite(visit.update.train_loss or 0.0))
         self.received[visit.active] += charged * outcome.bytes_down
         self.sent[visit.active] += charged * outcome.bytes_up
         self.bytes_down += charged * outcome.air_bytes_down
@@ -269,7 +271,7 @@ class Ledger:
         """Evaluate all clients, and log a row for each."""
         n, test = len(self.visits_to), self._learner.test
         self._evaluated_at = self.contacts
-        seen = self._learner.overview(self.progress(self.now))
+        seen = self._learner.overview(self.progress(self.now), self.now)
         self._log.clients(
             ClientRows(
                 contact=np.full(n, self.contacts),
@@ -297,6 +299,11 @@ class Ledger:
             "personal_test_acc_weighted": test.weighted,
             "personal_validation_acc_mean": None if validation is None else validation.mean,
         }
+
+
+def _total_steps(update: Update | None, delivered: int) -> int:
+    """Gradients that the delivered clients have computed together."""
+    return int(np.broadcast_to(update.gradient_steps, delivered).sum()) if update else 0
 
 
 def _last_values(update: Update | None, seen: Overview | None) -> LastValues:

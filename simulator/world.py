@@ -91,6 +91,7 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
     radio = build_radio(scenario, streams, plugins)
     obstruction = build_obstruction(scenario, terrain)
     hearing = Hearing(radio, obstruction, positions.trajectories, extra_loss_db(scenario))
+    _check_duration(scenario, radio)
     members, warnings = _reachable(scenario, terrain, positions, starts[0], hearing)
     late = np.arange(len(positions)) >= len(positions) - scenario.clients.late
     if not (members & ~late).any():
@@ -114,6 +115,17 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
         compute_flops_per_s=compute_flops_per_s(scenario),
         warnings=tuple(warnings),
     )
+
+
+def _check_duration(scenario: Scenario, radio: Radio) -> None:
+    """Raise ScenarioError if a vehicle could go from one contact to the next for ever without any time passing."""
+    between, stop = scenario.clients.training == "between_contacts", scenario.stop
+    if between and radio.setup_s == 0 and stop.visits is None and stop.total_bytes is None:
+        message = (
+            'must be more than 0 with clients.training = "between_contacts", or stop.visits must be set: contacts with '
+            "clients that train alone (from learning.open_at on) would take no time"
+        )
+        raise ScenarioError(scenario.name, [Problem("radio.setup_s", message, 0)])
 
 
 def _reachable(

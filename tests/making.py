@@ -28,14 +28,15 @@ TABLES: dict[str, dict[str, Any]] = {
 
 def common_settings(**keys: Any) -> Settings:
     """Return the settings that all algorithms share, with the defaults of scenarios."""
+    between = keys.pop("between_contacts", False)
     learning = Learning(**keys)
-    return Settings(*(getattr(learning, name) for name in COMMON))
+    return Settings(*(getattr(learning, name) for name in COMMON), between)
 
 
 def make(kind: str, data: Any, model: Any, start: Any, draw: Any, reference: Any = None, **keys: Any) -> Any:
     """Build an algorithm; keys that only other algorithms have are ignored."""
-    settings, payload = common_settings(**{k: v for k, v in keys.items() if k in COMMON}), keys.get("payload")
-    task = Task(data, model, settings, start, draw, payload or Payload())
+    common = {name: value for name, value in keys.items() if name in (*COMMON, "between_contacts")}
+    task = Task(data, model, common_settings(**common), start, draw, keys.get("payload") or Payload())
     if kind == "local":
         return Local(task, reference or make("slack", data, model, start, draw, **keys))
     fields = type(Learning(algorithm=TABLES[kind]).algorithm).model_fields

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
+from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Parcel, Steps, Task, Work
 from fedmule.learning.algorithms.fedavg import mean_by_samples
 
 
@@ -43,21 +44,27 @@ class APFL(Algorithm):
     def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
         return 2 * local_steps
 
-    def update(self, contact: Contact) -> Update:
-        clients, eta = contact.clients, self.settings.step_size
-        index = self._index(clients)
-        before, v, alpha = self.models[index], self.own[index], self.alpha[index]
-        w = self.token.repeat(len(clients), 1)
-        batches = self._batches(clients, self.settings.local_steps)
+    def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
+        index, w = self._index(clients), self._copies(self._token_sent(sent), len(clients))
+        v, alpha = self.own[index], self.alpha[index]
+        return {"x": mixture(v, w, alpha), "v": v, "w": w, "alpha": alpha}
+
+    def train(self, work: Work, steps: Steps) -> tuple[Work, Tensor | float]:
+        eta, v, w, alpha = self.settings.step_size, work["v"], work["w"], work["alpha"]
         losses = w.new_zeros(())
-        for rows in batches:
+        for rows in self._rows(work, steps, steps.first, steps.last):
             to_w, _ = self._gradient(w, rows)
             g, loss = self._gradient(mixture(v, w, alpha), rows)
             next_alpha = alpha_step(alpha, v, w, g, eta) if self.adaptive else alpha
             v, w, alpha = apfl_step(v, g, alpha, eta), w - eta * to_w, next_alpha
             losses += loss.mean()
-        moved = self._replace_token(mean_by_samples(self, clients, w))
-        self.own[index] = v
-        self.alpha[index] = alpha
-        self._store(index, before, mixture(v, w, alpha))
-        return Update(float(losses / len(batches)), self.steps, moved)
+        trained = {"x": mixture(v, w, alpha), "v": v, "w": w, "alpha": alpha}
+        return trained, losses / (steps.last - steps.first)
+
+    def combine(self, contact: Contact, work: Work) -> float:
+        index = self._index(contact.clients)
+        moved = self._replace_token(mean_by_samples(self, contact.clients, work["w"]))
+        self.own[index] = work["v"]
+        self.alpha[index] = work["alpha"]
+        self._keep(contact.clients, work["x"])
+        return moved

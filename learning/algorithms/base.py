@@ -1,9 +1,10 @@
-"""Base class of learning algorithms: the cost of an exchange, then an update with exactly the delivered clients."""
+"""Base class of learning algorithms: what is sent, what clients compute from it, and how their results are combined."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,13 @@ Draw = Callable[[IntArray, IntArray, int], FloatArray]
 
 BYTES_PER_NUMBER = 4  # parameters travel as float32
 
+# What a client is sent, by name.
+Parcel = dict[str, Tensor]
+
+# What S clients have computed so far, by name: rows [S,·], or one tensor [d] that is the same for all of them. "x" is
+# always there: the model that each client holds.
+Work = dict[str, Tensor]
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -32,6 +40,7 @@ class Settings:
     batch_size: int
     local_steps: int  # per client and visit
     open_at: float  # share of the run after which clients train alone, for algorithms that let them
+    between_contacts: bool = False  # clients compute between contacts instead of at contacts
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,18 @@ class Contact:
     progress: float  # share of the run that is over
     visited: int | None = None  # the client the vehicle drove to; None for an ideal server
     near: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # the clients in range, ascending
+    ended_s: float = math.nan  # when it ended, in simulated time
+    sent: Sequence[Parcel] | None = None  # [S] what each client was sent; None: what it would be sent now
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Local steps that clients take from what they were sent in one participation; they determine the batches."""
+
+    clients: IntArray  # [S]
+    participation: IntArray  # [S] its number for each client: 0, 1, …
+    first: int  # steps taken before
+    last: int  # steps taken afterwards
 
 
 @dataclass(frozen=True)
@@ -80,10 +101,11 @@ class Exchange:
 class Update:
     """Result of an update."""
 
-    train_loss: float  # mean minibatch loss
-    gradient_steps: int  # per delivered client
+    train_loss: float | None  # mean minibatch loss; None: nobody had computed anything
+    gradient_steps: int | IntArray  # per delivered client, the same for all or [S]
     token_step_norm: float  # how far the token moved
     kappa: float | None = None  # the dual step used
+    age_s: float | None = None  # how old the tokens were from which the results handed over started, mean over clients
 
 
 @dataclass(frozen=True)
@@ -98,10 +120,13 @@ class Constraint:
 
 
 class Algorithm:
-    """Base class of algorithms: stacked client models, the token, batches. Subclass and override `update`.
+    """Base class of algorithms: stacked client models, the token, batches.
+
+    Subclass and override `start`, `train` and `combine`: what clients start from, what they compute, what becomes of
+    it. A class that overrides `update` instead can be used for training at contacts only.
 
     The keyword arguments of a subclass are the keys of its own table in a scenario. The program calls the class methods
-    (`gradients_per_visit`, `state_tensors`, `asks_for_sites`) before it builds an algorithm.
+    (`gradients_per_visit`, `state_tensors`, `asks_for_sites`, …) before it builds an algorithm.
     """
 
     state_copies = 1  # number of tensors [n,d] it keeps
@@ -141,10 +166,29 @@ class Algorithm:
         """Return whether the algorithm needs the site of each client, given the keys of its own table."""
         return cls.needs_sites
 
+    @classmethod
+    def trains_between_contacts(cls, **keys: Any) -> bool:
+        """Return whether clients can compute between contacts: not where `update` alone says what they do."""
+        makers = [next(c for c in cls.__mro__ if name in vars(c)) for name in ("combine", "update")]
+        return issubclass(*makers)
+
     @property
     def steps(self) -> int:
         """Gradients a client computes per visit."""
-        return self.gradients_per_visit(self.settings.local_steps)
+        return self.gradients(self.settings.local_steps)
+
+    @property
+    def kappa(self) -> float | None:
+        """The dual step κ of the next update, if there is one."""
+        return None
+
+    def gradients(self, local_steps: int) -> int:
+        """Return the gradients a client computes in this many local steps, one or more."""
+        return self.gradients_per_visit(local_steps)
+
+    def preparation_flops(self, clients: IntArray, progress: float) -> FloatArray:
+        """Return the FLOPs [S] of each client before its first step, with what it would be sent now."""
+        return np.zeros(len(clients))
 
     @property
     def model_bytes(self) -> int:
@@ -176,8 +220,55 @@ class Algorithm:
         size = np.array([self.model_bytes])
         return Exchange(bytes_down=size, bytes_up=size, flops=np.zeros(1))
 
+    # --- an update, in its parts ---------------------------------------------------------------------------
+
     def update(self, contact: Contact) -> Update:
-        """Update with exactly the delivered clients."""
+        """Update with exactly the delivered clients: each trains on what it was sent, and the results are combined."""
+        if contact.sent is None:
+            sent = self.send(contact.clients, contact.progress, contact.visited, contact.near)
+            contact = replace(contact, sent=sent)
+        self.meet(contact)
+        participation, kappa = self.participations[contact.clients], self.kappa
+        work, loss = self.train(self.take(contact), Steps(contact.clients, participation, 0, self.settings.local_steps))
+        return Update(float(loss), self.steps, self.combine(contact, work), kappa)
+
+    def send(
+        self, clients: IntArray, progress: float, visited: int | None = None, near: IntArray | None = None
+    ) -> list[Parcel]:
+        """Return what each of these clients is sent now; `visited` and `near` are those of the contact that begins."""
+        tokens = self.tokens(clients)
+        if tokens.dim() == 1:  # a copy: an algorithm may change its token in place
+            return [{"token": tokens.clone()}] * len(clients)
+        return [{"token": token} for token in tokens]
+
+    def meet(self, contact: Contact) -> None:
+        """Note that a contact got through, before its clients take what they were sent."""
+
+    def take(self, contact: Contact) -> Work:
+        """Let the delivered clients take what they were sent, and count the participation; return where they start."""
+        assert contact.sent is not None
+        work = self.start(contact.clients, contact.sent, contact.progress)
+        self.took(contact.clients, work, contact.progress)
+        return work
+
+    def took(self, clients: IntArray, work: Work, progress: float) -> None:
+        """Note that clients have taken what they were sent and start from `work`."""
+        self.participations[clients] += 1
+
+    def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
+        """Return what clients start from with what they were sent; changes nothing."""
+        raise NotImplementedError
+
+    def train(self, work: Work, steps: Steps) -> tuple[Work, Tensor | float]:
+        """Return what clients have after these steps, and their mean loss; changes nothing."""
+        raise NotImplementedError
+
+    def keeps(self, clients: IntArray, progress: float) -> NDArray[np.bool_]:
+        """Return for which of these clients [S] the results of training between contacts are used at a contact now."""
+        return np.ones(len(clients), dtype=bool)
+
+    def combine(self, contact: Contact, work: Work) -> float:
+        """Store what the clients of a contact hand over, move the token, and return how far it moved."""
         raise NotImplementedError
 
     def introduce(self, client: int, near: IntArray) -> None:
@@ -196,23 +287,45 @@ class Algorithm:
     def _flops(self, clients: int) -> FloatArray:
         return np.full(clients, self.steps * self.flops_per_step())
 
+    def _rows(self, work: Work, steps: Steps, first: int, last: int) -> Tensor:
+        """Draw batches number first … last − 1 of the clients' participations, rows [last − first,S,B].
+
+        A client's batches depend only on the client and the number of its participation; more have fewer as a prefix.
+        """
+        size, clients = self.settings.batch_size, steps.clients
+        rows = self._draw(clients, steps.participation, last * size)[:, first * size :]
+        rows *= self._batch_pool(work, steps)[:, None]
+        index = rows.astype(np.int64)
+        index += self.data.first[clients, None]
+        index = np.ascontiguousarray(index.reshape(len(clients), last - first, size).swapaxes(0, 1))
+        return torch.from_numpy(index).to(self.device, non_blocking=True)
+
     def _batches(self, clients: IntArray, count: int | None = None) -> Tensor:
         """Draw the batches of the clients' next participation, rows [count,S,B], and count the participation.
 
-        A client's batches depend only on the client and its participation count. The default is one batch per gradient.
+        For classes that override `update`. The default is one batch per gradient.
         """
-        size, count = self.settings.batch_size, self.steps if count is None else count
-        rows = self._draw(clients, self.participations[clients], count * size)
-        rows *= self._batch_pool(clients)[:, None]
-        index = rows.astype(np.int64)
-        index += self.data.first[clients, None]
+        count = self.steps if count is None else count
+        rows = self._rows({}, Steps(clients, self.participations[clients], 0, count), 0, count)
         self.participations[clients] += 1
-        index = np.ascontiguousarray(index.reshape(len(clients), count, size).swapaxes(0, 1))
-        return torch.from_numpy(index).to(self.device, non_blocking=True)
+        return rows
 
-    def _batch_pool(self, clients: IntArray) -> IntArray:
+    def _batch_pool(self, work: Work, steps: Steps) -> IntArray:
         """Return how many of each client's training samples, from the first on, batches are drawn from."""
-        return self.data.train_count[clients]
+        return self.data.train_count[steps.clients]
+
+    def _together(self, parts: Sequence[Tensor]) -> Tensor:
+        """Return tensors [d] of several clients as one [d] if they are the same, else as rows [S,d]."""
+        same = all(part is parts[0] for part in parts)
+        return parts[0] if same else torch.stack(tuple(parts))
+
+    def _token_sent(self, sent: Sequence[Parcel]) -> Tensor:
+        """Return the tokens that clients were sent: [d] if it is the same for all, else [S,d]."""
+        return self._together([parcel["token"] for parcel in sent])
+
+    def _copies(self, token: Tensor, clients: int) -> Tensor:
+        """Return the tokens of this many clients as rows [S,d]."""
+        return token.repeat(clients, 1) if token.dim() == 1 else token
 
     def _descend(self, x: Tensor, batches: Tensor, pull: Pull | None = None) -> tuple[Tensor, Tensor | float]:
         """Run SGD from models x [S,d] over batches [steps,S,B]; return the models and the mean loss."""
@@ -221,6 +334,11 @@ class Algorithm:
     def _gradient(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B]."""
         return gradient(self.model, self.data, x, rows)
+
+    def _keep(self, clients: IntArray, x: Tensor) -> None:
+        """Store the clients' models x [S,d] and their squared distances from the models before."""
+        index = self._index(clients)
+        self._store(index, self.models.index_select(0, index), x)
 
     def _store(self, index: Tensor, before: Tensor, x: Tensor) -> None:
         """Store the clients' models x [S,d] and their squared distances from `before`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +13,11 @@ from fedmule.learning.algorithms.base import (
     BYTES_PER_NUMBER,
     Contact,
     Exchange,
+    FloatArray,
     IntArray,
+    Parcel,
     Task,
-    Update,
+    Work,
 )
 from fedmule.learning.algorithms.fedavg import FedAvg, mean_by_samples
 
@@ -29,14 +32,18 @@ class Clusters(FedAvg):
         self.centres = self._first_centres(task, clusters)  # [k,d]
         self.cluster = np.zeros(task.data.clients, dtype=np.int64)  # [n] each client's last choice
 
-    def update(self, contact: Contact) -> Update:
-        clients = contact.clients
-        self.cluster[clients] = chosen = self._choice(clients)
-        if self.opened(contact.progress):
-            return self._train_alone(clients)
-        index = self._index(clients)
-        before = self.models[index]
-        x, loss = self._descend(self.centres[self._index(chosen)], self._batches(clients))
+    def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
+        """Return what clients start from: the model of the cluster that each of them chooses, or its own."""
+        chosen = self._choice(clients, sent)
+        models = [{"token": p["centres"][k]} for p, k in zip(sent, chosen.tolist(), strict=True)]
+        return {**super().start(clients, models, progress), "cluster": torch.from_numpy(chosen).unsqueeze(1)}
+
+    def took(self, clients: IntArray, work: Work, progress: float) -> None:
+        super().took(clients, work, progress)
+        self.cluster[clients] = work["cluster"][:, 0].numpy()
+
+    def combine_together(self, contact: Contact, work: Work) -> float:
+        clients, x, chosen = contact.clients, work["x"], work["cluster"][:, 0].numpy()
         centres = self.centres.clone()
         for k in np.unique(chosen).tolist():
             members = np.flatnonzero(chosen == k)
@@ -44,18 +51,24 @@ class Clusters(FedAvg):
         moved = float((centres - self.centres).norm())
         self.centres = centres
         self.token = centres.mean(dim=0)
-        self._store(index, before, x)
-        return Update(float(loss), self.steps, moved)
+        self._keep(clients, x)
+        return moved
 
     def meeting(self, progress: float) -> Exchange:
         one, k = super().meeting(progress), len(self.centres)
         return replace(one, bytes_down=k * one.bytes_down, bytes_up=k * one.bytes_up)
 
-    def tokens(self, clients: IntArray) -> Tensor:
-        return self.centres[self._index(self._choice(clients))]
+    def send(
+        self, clients: IntArray, progress: float, visited: int | None = None, near: IntArray | None = None
+    ) -> list[Parcel]:
+        return [{"centres": self.centres.clone()}] * len(clients)
 
-    def _choice(self, clients: IntArray) -> IntArray:
-        """Return the current clusters [S] of these clients."""
+    def tokens(self, clients: IntArray) -> Tensor:
+        chosen = self._choice(clients, [{"centres": self.centres}] * len(clients))
+        return self.centres[self._index(chosen)]
+
+    def _choice(self, clients: IntArray, sent: Sequence[Parcel]) -> IntArray:
+        """Return the clusters [S] of these clients, given what they were sent."""
         raise NotImplementedError
 
     def _first_centres(self, task: Task, clusters: int) -> Tensor:
@@ -75,12 +88,15 @@ class IFCA(Clusters):
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         one = super().exchange(clients, progress)
         k = len(self.centres)
-        trials = k * self.flops_per_sample() / 3 * self.data.train_count[clients]  # a forward pass of each model
-        free = self.released[clients] & self.opened(progress)
         up = one.bytes_up + np.where(one.bytes_up > 0, BYTES_PER_NUMBER, 0)  # the index of the model
-        return Exchange(k * one.bytes_down, up, one.flops + np.where(free, 0.0, trials))
+        return Exchange(k * one.bytes_down, up, one.flops + self.preparation_flops(clients, progress))
 
-    def _choice(self, clients: IntArray) -> IntArray:
+    def preparation_flops(self, clients: IntArray, progress: float) -> FloatArray:
+        """Return the FLOPs of a forward pass of each model over all training samples; 0 for clients that are free."""
+        trials = len(self.centres) * self.flops_per_sample() / 3 * self.data.train_count[clients]
+        return np.where(self.released[clients] & self.opened(progress), 0.0, trials)
+
+    def _choice(self, clients: IntArray, sent: Sequence[Parcel]) -> IntArray:
         """Return the clusters with the lowest loss; clients that train alone keep their last choice."""
         choice = self.cluster[clients]
         for i in np.flatnonzero(~self.released[clients]).tolist():
@@ -88,7 +104,7 @@ class IFCA(Clusters):
             first = int(self.data.first[client])
             rows = slice(first, first + int(self.data.train_count[client]))
             features, labels = self.data.features[rows], self.data.labels[rows]
-            scores = [self.model.scores(centre, features) for centre in self.centres]
+            scores = [self.model.scores(centre, features) for centre in sent[i]["centres"]]
             losses = torch.stack([torch.nn.functional.cross_entropy(s, labels) for s in scores])
             choice[i] = int(losses.argmin())
         return choice
@@ -110,6 +126,17 @@ class SquadOracle(Clusters):
         one = super().exchange(clients, progress)
         return Exchange(one.bytes_down, one.bytes_up, one.flops, broadcast=False)
 
-    def _choice(self, clients: IntArray) -> IntArray:
+    def send(
+        self, clients: IntArray, progress: float, visited: int | None = None, near: IntArray | None = None
+    ) -> list[Parcel]:
+        """Return all models, and which of them each client is sent: that of its site now."""
         assert self.data.site is not None
-        return self.data.site[clients]
+        sites = torch.from_numpy(self.data.site[clients])
+        return [{**parcel, "site": site} for parcel, site in zip(super().send(clients, progress), sites, strict=True)]
+
+    def tokens(self, clients: IntArray) -> Tensor:
+        assert self.data.site is not None
+        return self.centres[self._index(self.data.site[clients])]
+
+    def _choice(self, clients: IntArray, sent: Sequence[Parcel]) -> IntArray:
+        return np.array([int(parcel["site"]) for parcel in sent], dtype=np.int64)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
+from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Parcel, Steps, Task, Work
 from fedmule.learning.algorithms.fedavg import mean_by_samples
 from fedmule.learning.steps import Pull
 
@@ -30,13 +31,18 @@ class Ditto(Algorithm):
     def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
         return 2 * local_steps
 
-    def update(self, contact: Contact) -> Update:
-        clients, eta, lam = contact.clients, self.settings.step_size, self.strength
-        index = self._index(clients)
-        before = self.models[index]
-        batches = self._batches(clients, self.settings.local_steps)
-        w, _ = self._descend(self.token.repeat(len(clients), 1), batches)
-        v, loss = self._descend(before, batches, pull_to_token(self.token, eta, lam))
-        moved = self._replace_token(mean_by_samples(self, clients, w))
-        self._store(index, before, v)
-        return Update(float(loss), self.steps, moved)
+    def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
+        y = self._token_sent(sent)
+        return {"x": self.models[self._index(clients)], "w": self._copies(y, len(clients)), "y": y}
+
+    def train(self, work: Work, steps: Steps) -> tuple[Work, Tensor | float]:
+        batches = self._rows(work, steps, steps.first, steps.last)
+        w, _ = self._descend(work["w"], batches)
+        pull = pull_to_token(work["y"], self.settings.step_size, self.strength)
+        v, loss = self._descend(work["x"], batches, pull)
+        return {**work, "x": v, "w": w}, loss
+
+    def combine(self, contact: Contact, work: Work) -> float:
+        moved = self._replace_token(mean_by_samples(self, contact.clients, work["w"]))
+        self._keep(contact.clients, work["x"])
+        return moved

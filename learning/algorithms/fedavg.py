@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Task, Update
+from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Parcel, Task, Work
 from fedmule.learning.algorithms.opening import Opening
 
 
@@ -33,13 +35,10 @@ class FedAvg(Opening):
     def opened(self, progress: float) -> bool:
         return self.fine_tune and super().opened(progress)
 
-    def update(self, contact: Contact) -> Update:
-        clients = contact.clients
-        if self.opened(contact.progress):
-            return self._train_alone(clients)
-        index = self._index(clients)
-        before = self.models[index]
-        x, loss = self._descend(self.token.repeat(len(clients), 1), self._batches(clients))
-        moved = self._replace_token(mean_by_samples(self, clients, x))
-        self._store(index, before, x)
-        return Update(float(loss), self.steps, moved)
+    def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:
+        return {"x": self._copies(self._token_sent(sent), len(clients))}
+
+    def combine_together(self, contact: Contact, work: Work) -> float:
+        moved = self._replace_token(mean_by_samples(self, contact.clients, work["x"]))
+        self._keep(contact.clients, work["x"])
+        return moved

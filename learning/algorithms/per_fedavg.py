@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
+from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Parcel, Steps, Task, Work
 
 Gradient = Callable[[Tensor], Tensor]  # g(x) [S,d] at x [S,d]
 Variant = Literal["first_order", "hessian_free"]
@@ -47,31 +47,35 @@ class PerFedAvg(Algorithm):
     def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
         return (4 if keys["variant"] == "hessian_free" else 2) * local_steps + 1
 
-    @property
-    def steps(self) -> int:
-        return self.gradients_per_visit(self.settings.local_steps, variant=self.variant)
+    def gradients(self, local_steps: int) -> int:
+        return self.gradients_per_visit(local_steps, variant=self.variant)
 
     @property
     def hessian_free(self) -> bool:
         """Whether the variant approximates the Hessian by a difference quotient."""
         return self.variant == "hessian_free"
 
-    def update(self, contact: Contact) -> Update:
-        clients, alpha, count = contact.clients, self.adapt_step_size, self.settings.local_steps
-        index = self._index(clients)
-        before, w = self.models[index], self.token.repeat(len(clients), 1)
+    def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
+        w = self._copies(self._token_sent(sent), len(clients))
+        return {"x": w, "w": w}
+
+    def train(self, work: Work, steps: Steps) -> tuple[Work, Tensor | float]:
+        alpha, count, w = self.adapt_step_size, steps.last - steps.first, work["w"]
         per_step = 3 if self.hessian_free else 2
-        batches = self._batches(clients, per_step * count + 1)
+        batches = self._rows(work, steps, per_step * steps.first, per_step * steps.last + 1)
         losses = w.new_zeros(())
         for rows in torch.unflatten(batches[:-1], 0, (count, per_step)):  # D, D' and, for hessian_free, D''
             g, _ = self._gradient(w, rows[0])
             g_adapted, loss = self._gradient(adapted(w, g, alpha), rows[1])
             w = self._step(w, g_adapted, rows[-1])
             losses += loss.mean()
-        moved = self._replace_token(w.mean(dim=0))
         g, _ = self._gradient(w, batches[-1])
-        self._store(index, before, adapted(w, g, alpha))
-        return Update(float(losses / count), self.steps, moved)
+        return {"x": adapted(w, g, alpha), "w": w}, losses / count
+
+    def combine(self, contact: Contact, work: Work) -> float:
+        moved = self._replace_token(work["w"].mean(dim=0))
+        self._keep(contact.clients, work["x"])
+        return moved
 
     def _step(self, w: Tensor, g_adapted: Tensor, rows: Tensor) -> Tensor:
         eta = self.settings.step_size

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Contact, Task, Update
+from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Parcel, Steps, Task, Work
 from fedmule.learning.steps import Pull
 
 
@@ -42,21 +43,24 @@ class PFedMe(Algorithm):
     def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
         return local_steps * int(keys["inner_steps"])
 
-    @property
-    def steps(self) -> int:
-        return self.gradients_per_visit(self.settings.local_steps, inner_steps=self.inner_steps)
+    def gradients(self, local_steps: int) -> int:
+        return self.gradients_per_visit(local_steps, inner_steps=self.inner_steps)
 
-    def update(self, contact: Contact) -> Update:
-        clients, keys = contact.clients, self.settings
-        index = self._index(clients)
-        before = self.models[index]
-        theta = w = self.token.repeat(len(clients), 1)
+    def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
+        w = self._copies(self._token_sent(sent), len(clients))
+        return {"x": w, "w": w}
+
+    def train(self, work: Work, steps: Steps) -> tuple[Work, Tensor | float]:
+        theta, w, eta = work["x"], work["w"], self.settings.step_size
         losses = w.new_zeros(())
-        for rows in self._batches(clients, keys.local_steps):
+        for rows in self._rows(work, steps, steps.first, steps.last):
             same = rows.expand(self.inner_steps, *rows.shape)
-            theta, loss = self._descend(theta, same, pull_to_global(w, keys.step_size, self.penalty))
+            theta, loss = self._descend(theta, same, pull_to_global(w, eta, self.penalty))
             losses += loss
             w = outer_step(w, theta, self.outer_step_size, self.penalty)
-        moved = self._replace_token(mixed(self.token, w, self.mix))
-        self._store(index, before, theta)
-        return Update(float(losses / keys.local_steps), self.steps, moved)
+        return {"x": theta, "w": w}, losses / (steps.last - steps.first)
+
+    def combine(self, contact: Contact, work: Work) -> float:
+        moved = self._replace_token(mixed(self.token, work["w"], self.mix))
+        self._keep(contact.clients, work["x"])
+        return moved

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Algorithm, Constraint, Contact, Task, Update
+from fedmule.learning.algorithms.base import Algorithm, Constraint, Contact, IntArray, Parcel, Steps, Task, Work
 from fedmule.learning.algorithms.constraint import measure
 from fedmule.learning.algorithms.rwsadmm import Merge
 from fedmule.learning.steps import widths
@@ -50,7 +51,7 @@ def printed_bracket(x: Tensor, y: Tensor, z: Tensor, beta: float, eps: float | T
 
 
 class _Published(Algorithm):
-    """Common part of both variants: one step per visit, duals z, a decaying κ, and the paper's L_β."""
+    """Common part of both variants: one step per visit, duals z, a κ that decays per update, and the paper's L_β."""
 
     state_copies = 2
     usual_beta = 10.0
@@ -70,6 +71,22 @@ class _Published(Algorithm):
     def gradients_per_visit(cls, local_steps: int, **keys: Any) -> int:
         return 1
 
+    @property
+    def kappa(self) -> float:
+        return self._kappa
+
+    def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
+        index, y = self._index(clients), self._token_sent(sent)
+        return {"x": self.models[index], "before": self.models[index], "z": self.duals[index], "y": y}
+
+    def train(self, work: Work, steps: Steps) -> tuple[Work, Tensor | float]:
+        g, loss = self._gradient(work["before"], self._rows(work, steps, 0, 1)[0])
+        return {**work, "x": self.model_step(work, g)}, loss.mean()
+
+    def model_step(self, work: Work, g: Tensor) -> Tensor:
+        """Return the models x [S,d] after a step along gradients g [S,d] at the models before."""
+        raise NotImplementedError
+
     def constraint(self, progress: float) -> Constraint:
         """L_β adds (1/n) Σ <z, |y − x| − eps> + (β/2)| |y − x| − eps |²."""
         eps, beta = self._eps, self.beta
@@ -81,7 +98,7 @@ class _Published(Algorithm):
         return measure(self.models, self.tokens, self.duals, eps, penalty)
 
     def _decay(self) -> float:
-        """Return κ for this visit, and decay it for the next."""
+        """Return κ for this update, and decay it for the next."""
         kappa = self._kappa
         self._kappa *= self.kappa_decay
         return kappa
@@ -107,14 +124,14 @@ class Derived(_Published):
         self.adds_up = token_pace is None and merge == "add_up"
         self.contributions = self.models.clone()  # c [n,d]
 
-    def update(self, contact: Contact) -> Update:
+    def model_step(self, work: Work, g: Tensor) -> Tensor:
+        return derived_x(work["y"], work["z"], g, self.beta, self._eps)
+
+    def combine(self, contact: Contact, work: Work) -> float:
         clients, beta, eps, kappa = contact.clients, self.beta, self._eps, self._decay()
-        index = self._index(clients)
-        before = self.models[index]
-        g, loss = self._gradient(before, self._batches(clients)[0])
-        x = derived_x(self.token, self.duals[index], g, beta, eps)
-        z = derived_z(x, self.token, self.duals[index], beta, kappa, eps)
-        c = derived_c(x, self.token, z, beta, eps)
+        index, x, y = self._index(clients), work["x"], work["y"]
+        z = derived_z(x, y, work["z"], beta, kappa, eps)
+        c = derived_c(x, y, z, beta, eps)
         if self.token_pace is None:
             step = (c - self.contributions[index]).sum(dim=0) / self._divisor(self.data.clients, len(clients))
         else:
@@ -122,8 +139,8 @@ class Derived(_Published):
         self.token = self.token + step
         self.duals[index] = z
         self.contributions[index] = c
-        self._store(index, before, x)
-        return Update(float(loss.mean()), self.steps, float(step.norm()), kappa)
+        self._keep(clients, x)
+        return float(step.norm())
 
 
 class Printed(_Published):
@@ -134,17 +151,17 @@ class Printed(_Published):
     ) -> None:
         super().__init__(replace(task, start=torch.zeros_like(task.start)), beta, kappa, kappa_decay, eps)
 
-    def update(self, contact: Contact) -> Update:
+    def model_step(self, work: Work, g: Tensor) -> Tensor:
+        return printed_x(work["before"], work["y"], work["z"], g, self.beta, self._eps)
+
+    def combine(self, contact: Contact, work: Work) -> float:
         clients, beta, eps, kappa = contact.clients, self.beta, self._eps, self._decay()
-        index = self._index(clients)
-        before, z_before = self.models[index], self.duals[index]
-        g, loss = self._gradient(before, self._batches(clients)[0])
-        x = printed_x(before, self.token, z_before, g, beta, eps)
-        z = printed_z(x, self.token, z_before, beta, kappa, eps)
-        new = printed_bracket(x, self.token, z, beta, eps).sum(dim=0)
-        old = printed_bracket(before, self.token, z_before, beta, eps).sum(dim=0)
+        x, y, z_before = work["x"], work["y"], work["z"]
+        z = printed_z(x, y, z_before, beta, kappa, eps)
+        new = printed_bracket(x, y, z, beta, eps).sum(dim=0)
+        old = printed_bracket(work["before"], y, z_before, beta, eps).sum(dim=0)
         step = new / (contact.neighbourhood * len(clients)) - old
         self.token = self.token + step
-        self.duals[index] = z
-        self._store(index, before, x)
-        return Update(float(loss.mean()), self.steps, float(step.norm()), kappa)
+        self.duals[self._index(clients)] = z
+        self._keep(clients, x)
+        return float(step.norm())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Constraint, Contact, IntArray, Task, Update
+from fedmule.learning.algorithms.base import Constraint, Contact, IntArray, Parcel, Task, Work
 from fedmule.learning.algorithms.constraint import measure
 from fedmule.learning.algorithms.opening import Opening
 from fedmule.learning.steps import Pull, clip, kernels_for, widths
@@ -93,16 +93,24 @@ class Slack(Opening):
     def opened(self, progress: float) -> bool:
         return super().opened(progress) or no_tube(self._eps)
 
-    def update(self, contact: Contact) -> Update:
-        clients, eps = contact.clients, self.eps(contact.progress)
-        if self.opened(contact.progress):
-            return replace(self._train_alone(clients), kappa=self._kappa)
-        y = self.tokens(clients)
-        x, pull = self._arrive(clients, y, eps)
-        x, loss = self._descend(x, self._batches(clients), pull)
-        moved, kappa = self._contribute(clients, x, y, eps), self._kappa
+    @property
+    def kappa(self) -> float:
+        return self._kappa
+
+    def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:
+        y = self._token_sent(sent)
+        x, anchor = self._arrive(clients, y, self._eps)
+        return {"x": x, "anchor": anchor, "y": y}
+
+    def pull(self, work: Work) -> Pull | None:
+        if "anchor" not in work:
+            return None
+        return pull_to_tube(work["anchor"], self.settings.step_size, self.beta, self._eps)
+
+    def combine_together(self, contact: Contact, work: Work) -> float:
+        moved = self._contribute(contact.clients, work["x"], work["y"], self._eps)
         self._kappa *= self.kappa_decay
-        return Update(float(loss), self.steps, moved, kappa)
+        return moved
 
     def constraint(self, progress: float) -> Constraint:
         """L_β adds (1/n) Σ <lam, r> + (β/2)|r|² with r = x − y − s; r = 0 once the tube is open."""
@@ -119,8 +127,8 @@ class Slack(Opening):
 
         return measure(self.models, self.tokens, self.duals, eps, penalty)
 
-    def _arrive(self, clients: IntArray, y: Tensor, eps: float | Tensor) -> tuple[Tensor, Pull]:
-        """Return the models [S,d] clients start from (the token y if not seen before) and the pull on them."""
+    def _arrive(self, clients: IntArray, y: Tensor, eps: float | Tensor) -> tuple[Tensor, Tensor]:
+        """Return the models [S,d] clients start from (the token y if not seen before) and the anchors of their pull."""
         beta, own = self.beta, self.seen[clients]
         within = eps if self.project_on_arrival else math.inf
         if kernels := kernels_for(y, *self._kept()):
@@ -130,7 +138,7 @@ class Slack(Opening):
             index = self._index(clients)
             x = project(self._own_or_token(self.models[index], own, y), y, within)
             anchor = y - self.duals[index] / beta
-        return x, pull_to_tube(anchor, self.settings.step_size, beta, eps)
+        return x, anchor
 
     def _contribute(self, clients: IntArray, x: Tensor, y: Tensor, eps: float | Tensor) -> float:
         """Store the models x [S,d] and their contributions, and move the token; return how far it moved."""
@@ -148,7 +156,7 @@ class Slack(Opening):
         lam, c = contribution(x, y, self.duals[index], beta, kappa, eps)
         step = share * (c - self._own_or_token(self.contributions[index], counts, self.token)).sum(dim=0)
         self.duals[index], self.contributions[index] = lam, c
-        self._store(index, self.models[index], x)
+        self._keep(clients, x)
         return self._replace_token(self.token + step)
 
     def _kept(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -104,7 +104,22 @@ class ContactRow:
         BYTES("sent by vehicles to each other since the last row", label="bytes between vehicles", summary="total"),
     ]
     payload_bytes: Annotated[int, PAYLOAD]
-    gradient_steps: Annotated[int, STEPS("gradients computed by all delivered clients together", summary="total")]
+    gradient_steps: Annotated[
+        int,
+        STEPS(
+            'gradients computed by all delivered clients together; with `clients.training = "between_contacts"` those '
+            "whose results count",
+            summary="total",
+        ),
+    ]
+    age_s: Annotated[
+        float | None,
+        SECONDS(
+            "how long before the end of this contact the tokens were sent that the results handed over started from, "
+            "mean over clients; null where no result was handed over",
+            label="age of results",
+        ),
+    ] = None
     personal_test_acc_mean: Annotated[
         float | None,
         SHARE(

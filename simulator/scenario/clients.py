@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -67,6 +67,18 @@ class Clients(Part):
     late: Annotated[int, Field(ge=0)] = key(0, "number of clients (the last ones) that join late")
     late_at: Share = key(0.5, "share of the run after which late clients join")
     compute_flops_per_s: Positive = key(1e9, "floating-point operations per second of a client's device")
+    training: Literal["at_contact", "between_contacts"] = key(
+        "at_contact",
+        "when they compute: while the vehicle is with them, or between contacts, on what they got at the last one",
+    )
+    training_share: Annotated[float, Field(gt=0, le=1)] = key(
+        1.0, "between_contacts: share of its processor that a device spends on training"
+    )
+    max_steps: Count | None = key(
+        None,
+        "between_contacts: local steps that a client takes at most between two contacts; by default "
+        "learning.local_steps",
+    )
     groups: Annotated[tuple[Group, ...], Field(strict=False)] | None = key(
         None, "tables [[clients.groups]]: clients that move, compute or send differently, numbered group after group"
     )
@@ -98,6 +110,9 @@ class Clients(Part):
         """Check that somebody is there from the start, and that groups add up."""
         if self.late >= self.count:
             yield Problem(f"{at}.late", f"must be less than the number of clients, {self.count}", self.late)
+        if self.training == "between_contacts" and scenario.learning.server == "star":
+            message = 'must be "at_contact" with learning.server = "star": there is no time between its rounds'
+            yield Problem(f"{at}.training", message, self.training)
         if self.groups is None:
             yield from _rules_of(self.mobility, f"{at}.mobility", self.count, scenario, grouped=False)
             return

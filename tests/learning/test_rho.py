@@ -73,8 +73,8 @@ def test_trials_use_samples_that_were_never_trained_on(problem, share):
     algorithm = small.build("neighbourhood", open_at=1.0 if share == 0.0 else share, batch_size=50)
     data, drawn, asked = small.data, [], []
     algorithm.model = watched = Watched(small.model)
-    draw = algorithm._batches
-    algorithm._batches = lambda clients: drawn.append(draw(clients)) or drawn[-1]
+    draw = algorithm._rows
+    algorithm._rows = lambda *given: drawn.append(draw(*given)) or drawn[-1]
     algorithm.update(visit_to(3, [3, 4]))
     first, count = int(data.first[4]), int(data.train_count[4])
     held_out = math.ceil(0.15 * count)

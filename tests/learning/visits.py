@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,10 @@ class Fixed:
 
     def visit(self, client: int, near: Iterable[int]) -> None:
         """Ignore visits: the groups are fixed."""
+
+    def as_if_visited(self, client: int, near: Iterable[int]) -> AbstractContextManager[None]:
+        """Ignore visits: the groups are fixed."""
+        return nullcontext()
 
     def weights(self, client: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the members of the client's group and their weights."""

@@ -30,6 +30,7 @@ CONTRACT = {
         **{"compute_s": REAL, "missed": INTEGER, "neighbours": INTEGER, "active": INTEGER, "delivered": INTEGER},
         **{"active_ids": "list<item: int32>", "delivered_ids": "list<item: int32>"},
         **dict.fromkeys(("bytes_down", "bytes_up", "bytes_between", "payload_bytes", "gradient_steps"), INTEGER),
+        "age_s": REAL,
         **dict.fromkeys(("personal_test_acc_mean", "personal_test_acc_weighted"), REAL),
         **dict.fromkeys(("personal_validation_acc_mean", "token_test_acc", "train_loss", "violation_max"), REAL),
         **dict.fromkeys(("violation_rms", "violated_share", "dual_norm", "lagrangian", "lyapunov"), REAL),
