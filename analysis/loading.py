@@ -37,6 +37,11 @@ class Run:
     meetings: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
+    def visits(self) -> pd.DataFrame:
+        """The contacts without those in passing: a row per visit, or per round of an ideal server."""
+        return self.contacts[~self.contacts["in_passing"].astype(bool)]
+
+    @property
     def finished(self) -> bool:
         """Whether it came to its end: not under way, interrupted or killed."""
         return bool(self.manifest["finished"])
@@ -59,12 +64,18 @@ def load_run(folder: str | Path) -> Run:
     if not (folder / "manifest.json").is_file():
         raise FileNotFoundError(f"{folder} is not a run folder: it has no manifest.json")
     summary = folder / "summary.json"
+    tables = {name: read_table(folder, name).to_pandas() for name in TABLES}
+    for name in ("contacts", "clients"):
+        if "contact" not in tables[name]:  # of an earlier version, in which every contact was a visit
+            tables[name].insert(0, "contact", tables[name]["visit"])
+    if "in_passing" not in tables["contacts"]:
+        tables["contacts"].insert(2, "in_passing", False)
     return Run(
         folder=folder,
         scenario=tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8")),
         manifest=json.loads((folder / "manifest.json").read_text(encoding="utf-8")),
         summary=json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {},
-        **{name: read_table(folder, name).to_pandas() for name in TABLES},
+        **tables,
     )
 
 

@@ -72,7 +72,7 @@ def draw_graph(run: Run, visit: int | None = None, axes: Axes | None = None) -> 
     away = np.setdiff1d(np.arange(len(positions)), members)
     if np.isfinite(positions[away]).any():
         _dots(axes, positions[away], 18, GREY, "not reachable by the vehicle", 4)
-    stood = run.contacts[run.contacts["visit"] == visit][["vehicle_x_m", "vehicle_y_m"]].to_numpy(np.float64)
+    stood = run.visits[run.visits["visit"] == visit][["vehicle_x_m", "vehicle_y_m"]].to_numpy(np.float64)
     if np.isfinite(stood).any() and not run.track.empty:
         _dots(axes, stood, 60, ORANGE, "vehicle", 5, marker="*")
     legend(axes, 4, title=f"visit {visit}, {now / 3600:.2f} h", title_fontsize=8)

@@ -20,7 +20,7 @@ MOST_ROWS, COLUMNS = 1000, 400  # of the image of ages
 def meetings(run: Run, of: str = "visits") -> tuple[IntArray, FloatArray, IntArray]:
     """Client, time (s) and vehicle of every visit, or of every completed exchange."""
     if of == "visits":
-        rows = run.contacts.dropna(subset=["client"])
+        rows = run.visits.dropna(subset=["client"])
         client = rows["client"]
     elif of == "exchanges":
         rows = run.contacts.explode("delivered_ids").dropna(subset=["delivered_ids"])

@@ -82,7 +82,7 @@ def _add_contacts(arrays: Arrays, contacts: pd.DataFrame, frame: Frame, vehicles
     delivered = [np.isin(a, d) for a, d in zip(active, contacts["delivered_ids"], strict=True)]
     arrays.add("contact_end", frame.ticks(ends), differences=True)
     arrays.add("contact_ticks", frame.ticks(contacts["contact_s"].to_numpy(dtype=float)))
-    arrays.add("contact_visit", contacts["visit"].to_numpy(dtype=np.uint32), differences=True)
+    arrays.add("contact_passing", contacts["in_passing"].to_numpy(dtype=np.uint8))
     arrays.add("contact_client", contacts["client"].to_numpy(dtype=np.uint32))
     arrays.add("contact_vehicle", np.array([order.get(v, 0) for v in contacts["vehicle"]], dtype=np.uint16))
     arrays.add("contact_x", frame.steps(contacts["vehicle_x_m"].to_numpy(dtype=float), 0))
@@ -98,12 +98,12 @@ def _add_contacts(arrays: Arrays, contacts: pd.DataFrame, frame: Frame, vehicles
 
 def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count: int) -> None:
     """Add the results of every client at each evaluation: [clients, evaluations], client by client."""
-    when = clients.groupby("visit")["sim_time_s"].first()
+    when = clients.groupby("contact")["sim_time_s"].first()
     stride = max(1, -(-count * len(when) // MOST_EVALUATED))
     shown = np.unique(np.append(np.arange(0, len(when), stride), max(len(when) - 1, 0)))[: len(when)]
     when = when.iloc[shown]
-    rows = clients[clients["visit"].isin(when.index)]
-    position = (rows["client"].to_numpy(), when.index.get_indexer(pd.Index(rows["visit"])))
+    rows = clients[clients["contact"].isin(when.index)]
+    position = (rows["client"].to_numpy(), when.index.get_indexer(pd.Index(rows["contact"])))
 
     def grid(name: str, kind: type, fill: float = 0) -> NDArray[Any]:
         values = np.full((count, len(when)), fill, dtype=np.float64)
@@ -113,7 +113,7 @@ def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count:
     accuracy = grid("test_acc", np.float64, np.nan)
     steps = np.where(np.isnan(accuracy), UNKNOWN, np.round(accuracy * ACCURACY_STEPS)).astype(np.uint16)
     arrays.add("evaluation_tick", frame.ticks(when.to_numpy(dtype=float)), differences=True)
-    arrays.add("evaluation_visit", when.index.to_numpy(dtype=np.uint32), differences=True)
+    arrays.add("evaluation_contact", when.index.to_numpy(dtype=np.uint32), differences=True)
     arrays.add("accuracy", steps, differences=True)
     for name in ("visits", "participations", "gradient_steps"):
         arrays.add(f"client_{name}", grid(name, np.uint32), differences=True)
@@ -123,7 +123,7 @@ def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count:
 
 def _start(clients: pd.DataFrame) -> dict[str, float | None]:
     """Mean accuracies before the first visit, at which the curves start."""
-    first = clients[clients["visit"] == 0]
+    first = clients[clients["contact"] == 0]
     means = {"personal": first["test_acc"].mean(), "token": first["token_test_acc"].mean()}
     return {name: None if pd.isna(mean) else float(mean) for name, mean in means.items()}
 

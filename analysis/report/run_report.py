@@ -143,7 +143,7 @@ def _facts(run: Run) -> Table:
     learning, count = scenario["learning"], int(scenario["clients"]["count"])
     sent = int(on_the_air(contacts).sum())
     asked, completed = int(contacts["active"].sum()), int(contacts["delivered"].sum())
-    start = run.clients[run.clients["visit"] == 0]["test_acc"].mean()
+    start = run.clients[run.clients["contact"] == 0]["test_acc"].mean()
     personal, vehicles = _last(contacts["personal_test_acc_mean"], start), contacts["vehicle"].nunique()
     label = {name: column.words for name, column in QUANTITIES.items()}
     return [
@@ -151,8 +151,9 @@ def _facts(run: Run) -> Table:
         ["algorithm, data, model", ", ".join(_kind(learning[key]) for key in ("algorithm", "dataset", "model"))],
         ["radio, movement", f"{_kind(scenario['radio'])}, {movement_in_words(scenario)}"],
         ["seed", str(scenario["seed"])],
-        ["clients", f"{count}, {contacts['client'].nunique()} of them visited"],
-        ["visits", f"{len(contacts)}" + (f" by {vehicles} vehicles" if vehicles > 1 else "")],
+        ["clients", f"{count}, {run.visits['client'].nunique()} of them visited"],
+        ["visits", f"{len(run.visits)}" + (f" by {vehicles} vehicles" if vehicles > 1 else "")],
+        ["contacts in passing", str(len(contacts) - len(run.visits))],
         [label["sim_time_s"], clock(_last(contacts["sim_time_s"], 0.0))],
         [label["host_time_s"], f"{_last(contacts['host_time_s'], 0.0):.1f} s"],
         [label["personal_test_acc_mean"], f"{_percent(personal)}, {_percent(start)} at the start"],

@@ -43,7 +43,7 @@ def theory(run: Run, delta: float = 0.5, omega: float = 0.01) -> Theory:
     vehicle, n = run.scenario["vehicle"], int(run.scenario["clients"]["count"])
     rule = vehicle["walk"] if isinstance(vehicle["walk"], str) else str(vehicle["walk"].get("kind"))
     jump = float(vehicle["jump"])
-    visits = run.contacts.dropna(subset=["client"]).sort_values("visit")
+    visits = run.visits.dropna(subset=["client"]).sort_values("visit")
     clients, ages, covered_at = _ages(visits, n)
     table, walk = graph_table(run), None
     why_not = _why_not(run, rule, len(visits))

@@ -1,4 +1,4 @@
-"""Terrain and roads from GeoJSON files, expanded into the scenario's own tables."""
+"""Terrain, roads and routes from GeoJSON files, expanded into the scenario's own tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE_KEYS = ("geojson", "coordinates", "origin")
 
 
 def expand_files(raw: dict[str, Any], folder: Path) -> list[Problem]:
-    """Replace files of the terrain by their polygons, and of roads by their lines; returns the problems.
+    """Replace files of the terrain by their polygons, of roads and routes by their lines; returns the problems.
 
     A polygon's own properties win over the keys given beside the file.
     """
@@ -26,6 +26,8 @@ def expand_files(raw: dict[str, Any], folder: Path) -> list[Problem]:
     _expand_roads(raw.get("vehicle"), "vehicle", folder, problems)
     for key, mobility in mobility_tables(raw).items():
         _expand_roads(mobility, key, folder, problems)
+    for key, vehicle in vehicle_tables(raw).items():
+        _expand_route(vehicle, key, folder, problems)
     terrain = raw.get("terrain")
     if not isinstance(terrain, dict):
         return problems
@@ -58,6 +60,32 @@ def mobility_tables(raw: dict[str, Any]) -> dict[str, dict[str, Any]]:
         holders |= {f"clients.groups[{i}]": group for i, group in enumerate(groups)}
     found = {f"{key}.mobility": holder.get("mobility") for key, holder in holders.items() if isinstance(holder, dict)}
     return {key: mobility for key, mobility in found.items() if isinstance(mobility, dict)}
+
+
+def vehicle_tables(raw: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The tables of a scenario as read that describe vehicles, by their dotted keys."""
+    vehicle = raw.get("vehicle")
+    if not isinstance(vehicle, dict):
+        return {}
+    fleet = vehicle.get("fleet")
+    members = enumerate(fleet if isinstance(fleet, list) else [])
+    return {"vehicle": vehicle} | {f"vehicle.fleet[{i}]": own for i, own in members if isinstance(own, dict)}
+
+
+def _expand_route(table: dict[str, Any], name: str, folder: Path, problems: list[Problem]) -> None:
+    """Replace the file that a vehicle's `route` names, if it does, by the points of its line."""
+    entry = table.get("route")
+    entry = {"geojson": entry} if isinstance(entry, str) else entry
+    if not isinstance(entry, dict) or "geojson" not in entry:
+        return
+    try:
+        lines = _lines(entry, folder)
+        if len(lines) > 1:
+            raise _BadFile(f"must hold one line, not {len(lines)}")
+        table["route"] = {k: v for k, v in entry.items() if k not in FILE_KEYS} | {"points": lines[0]}
+    except _BadFile as error:
+        problems.append(Problem(f"{name}.route.{error.key}", str(error), entry.get(error.key)))
+        del table["route"]
 
 
 def _expand_roads(table: Any, name: str, folder: Path, problems: list[Problem]) -> None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.algorithms import keep_reference
-from fedmule.simulator.scenario.geojson import expand_files, mobility_tables
+from fedmule.simulator.scenario.geojson import expand_files, mobility_tables, vehicle_tables
 from fedmule.simulator.scenario.keys import OwnClass, Part, tables_of
 from fedmule.simulator.scenario.messages import problems_of
 from fedmule.simulator.scenario.renamed import old_keys, upgrade
@@ -127,6 +127,10 @@ def _anchor_files(raw: dict[str, Any], folder: Path) -> None:
     for part, kind in [(data, "file"), *((mobility, "trace") for mobility in mobility_tables(raw).values())]:
         if isinstance(part, dict) and part.get("kind") == kind and isinstance(part.get("path"), str):
             part["path"] = str((folder / part["path"]).resolve())
+    for vehicle in vehicle_tables(raw).values():
+        trace = vehicle.get("trace")
+        if isinstance(trace, dict) and isinstance(trace.get("path"), str):
+            trace["path"] = str((folder / trace["path"]).resolve())
 
 
 def parse_override(override: str) -> tuple[str, Any]:

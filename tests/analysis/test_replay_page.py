@@ -118,7 +118,7 @@ def test_keys_move_time_and_map(run: Run, file: Path, open_tab: OpenTab) -> None
     tab.press(".")
     tab.press(".")
     assert tab.time_s == pytest.approx(middles[1], abs=2e-3)
-    assert tab.page.inner_text("#visit") == "visit 2 of 40"
+    assert tab.page.inner_text("#visit") == "contact 2 of 40"
     tab.press(",")
     assert tab.time_s == pytest.approx(middles[0], abs=2e-3)
     tab.press("+")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -186,3 +187,87 @@ def compare(rows: list[ContactRow], expected: list[Stepped], seed: int) -> int:
         for e in missing:
             assert e.end_s - e.began_s <= STEP_S, f"seed {seed}: client {client}: {e} did not take place"
     return checked
+
+
+# --- what holds in every run ---------------------------------------------------------------------------------------
+
+
+def busy_world(seed: int, vehicles: int, **learning: Any) -> Scenario:
+    """Many clients near each other, served at visits and in passing by several vehicles."""
+    return Scenario.model_validate(
+        {
+            "seed": seed,
+            "terrain": {"size_m": [250, 250]},
+            "vehicle": {"count": vehicles, "speed_mps": 12.0, "meeting": "none"},
+            "clients": {"count": 12, "mobility": "waypoint", "compute_flops_per_s": 2e6},
+            "radio": {"kind": "zigbee", "range_m": 50.0},
+            "learning": {
+                "dataset": {"features": 80, "samples": [10, 12]}, "evaluate_every": 50, "open_at": 1.0, **learning,
+            },
+            "stop": {"visits": 40},
+            "log": {"graph_every": 0},
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("vehicles", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_nobody_is_in_two_exchanges_at_once_and_counts_add_up(seed: int, vehicles: int) -> None:
+    memory, simulation = Memory(), Simulation(busy_world(seed, vehicles))
+    summary = simulation.run(memory)
+    spans = defaultdict(list)
+    for row in memory.rows:
+        for client in row.active_ids.tolist():
+            spans[client].append((row.sim_time_s - row.contact_s, row.sim_time_s))
+    for times in spans.values():
+        times.sort()
+        assert all(end <= begin + 1e-9 for (_, end), (begin, _) in pairwise(times))
+    passing = [row for row in memory.rows if row.in_passing]
+    assert passing
+    assert len(passing) < len(memory.rows)
+    assert [row.contact for row in memory.rows] == list(range(1, len(memory.rows) + 1))
+    assert summary["visits"] == 40 == len(memory.rows) - len(passing)
+    assert summary["contacts"] == len(memory.rows)
+    for name in ("bytes_down", "bytes_up", "active", "delivered", "gradient_steps"):
+        assert summary[name] == sum(getattr(row, name) for row in memory.rows)  # type: ignore[literal-required]
+    assert all(row.active == 1 and row.travel_s == 0 and row.missed == 0 for row in passing)
+    assert simulation.learner.participations.sum() == summary["delivered"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_token_is_the_mean_of_what_was_delivered(seed: int) -> None:
+    """Contributions arrive in another order than that in which they were asked for."""
+    simulation = Simulation(busy_world(seed, 1))
+    simulation.run()
+    algorithm: Any = simulation.learner.algorithm
+    mean = algorithm.contributions[algorithm.seen].mean(dim=0)
+    assert np.allclose(algorithm.token.numpy(), mean.numpy(), atol=1e-5)
+
+
+def test_without_in_passing_there_are_visits_only() -> None:
+    scenario = busy_world(0, 1)
+    keys = scenario.vehicle.model_copy(update={"in_passing": False})
+    memory = Memory()
+    Simulation(scenario.model_copy(update={"vehicle": keys})).run(memory)
+    assert len(memory.rows) == 40
+    assert not any(row.in_passing for row in memory.rows)
+
+
+def test_a_vehicle_serves_in_passing_once_per_contact() -> None:
+    """A client beside the road is served once on each pass, at the moment it is heard."""
+    scenario = Scenario.model_validate(
+        {
+            "terrain": {"size_m": [400, 100]},
+            "vehicle": {"speed_mps": 10.0, "route": {"points": [[10, 50], [390, 50]], "end": "there_and_back"}},
+            "clients": {"count": 1, "mobility": {"kind": "static", "positions": [[200, 50]]}},
+            "radio": {"kind": "disc", "range_m": 40.0, "setup_s": 1.0},
+            "learning": {"dataset": {"samples": [10, 12]}},
+            "stop": {"sim_time_s": 3 * 76.0},
+        }
+    )
+    memory = Memory()
+    Simulation(scenario).run(memory)
+    began = [row.sim_time_s - row.contact_s for row in memory.rows]
+    first = (200 - 40 - 10) / 10  # in range from 15 s to 23 s of every pass
+    assert np.allclose(began, [first, 76 - 23 + 0.0, 76 + first, 2 * 76 - 23, 2 * 76 + first, 3 * 76 - 23], atol=1e-5)
+    assert all(row.delivered for row in memory.rows)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ from fedmule.mobility.trajectory import position_at
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import ScenarioError
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.scenario.load import load_scenario
+from fedmule.simulator.scenario.load import load_scenario, scenario_of
 
 Small = Callable[..., Scenario]
 
@@ -106,8 +109,6 @@ def test_a_meeting_does_not_hold_up_a_route(small: Small, tmp_path: Path) -> Non
 
 
 def geojson_line(folder: Path) -> str:
-    import json
-
     shape = {"type": "LineString", "coordinates": SQUARE}
     (folder / "round.geojson").write_text(json.dumps({"type": "Feature", "properties": {}, "geometry": shape}))
     return str(folder / "round.geojson")
@@ -149,8 +150,6 @@ FAST = [{"at": [20, 20], "arrive_s": 0, "depart_s": 10}, {"at": [120, 20], "arri
     ],
 )
 def test_bad_routes_are_located(vehicle: dict[str, Any], key: str, message: str, tmp_path: Path) -> None:
-    from fedmule.simulator.scenario.load import scenario_of
-
     raw = {"vehicle": vehicle, "terrain": {"size_m": [200, 200], "obstacles": WALL}, "stop": {"sim_time_s": 60.0}}
     with pytest.raises(ScenarioError) as caught:
         Simulation(scenario_of(raw, (), "test", tmp_path))
@@ -160,7 +159,18 @@ def test_bad_routes_are_located(vehicle: dict[str, Any], key: str, message: str,
 
 
 def test_a_route_needs_an_end_of_the_run() -> None:
-    from fedmule.simulator.scenario.load import scenario_of
-
     with pytest.raises(ScenarioError, match=r"stop\.sim_time_s"):
         scenario_of({"vehicle": {"route": {"points": [[1, 1], [9, 1]]}}}, (), "test")
+
+
+def blocks() -> list[str]:
+    page = Path(__file__).parents[2] / "docs" / "contacts.md"
+    return re.findall(r"```toml\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.S)
+
+
+@pytest.mark.parametrize("block", blocks())
+def test_the_examples_of_the_page_run(block: str, small: Small, tmp_path: Path) -> None:
+    raw = tomllib.loads(block)
+    raw["terrain"], raw["stop"] = {"size_m": [500, 400]}, {"sim_time_s": 30.0}
+    raw["learning"] = {"dataset": {"samples": [10, 12]}}
+    run(scenario_of(raw, (), "contacts.md"), tmp_path / "run")

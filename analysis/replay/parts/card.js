@@ -35,9 +35,9 @@ class ClientCard {
     this.rows.steps.textContent = numberText(numbers.gradientSteps, 9);
     this.rows.received.textContent = Number.isNaN(numbers.bytesDown) ? "–" : bytesText(numbers.bytesDown);
     this.rows.sent.textContent = Number.isNaN(numbers.bytesUp) ? "–" : bytesText(numbers.bytesUp);
-    const { evaluation_tick: ticks, evaluation_visit: visits } = this.history.arrays;
+    const { evaluation_tick: ticks, evaluation_contact: contacts } = this.history.arrays;
     const when = evaluation < 0 ? "not evaluated yet"
-      : `evaluated after visit ${visits[evaluation]}, ${clockText(ticks[evaluation] * this.history.content.tick_s)}`;
+      : `evaluated after contact ${contacts[evaluation]}, ${clockText(ticks[evaluation] * this.history.content.tick_s)}`;
     byId("client-note").textContent = here ? when : `${when}; absent now`;
   }
 }

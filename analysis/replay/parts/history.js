@@ -38,7 +38,9 @@ class RunHistory {
     this.y = new Float64Array(this.vehicles + this.clients);
     this.longest = arrays.contact_ticks.reduce((most, ticks) => Math.max(most, ticks), 0);
     this.ofVehicle = Array.from({ length: this.vehicles }, () => []);
-    arrays.contact_vehicle.forEach((vehicle, contact) => this.ofVehicle[vehicle].push(contact));
+    arrays.contact_vehicle.forEach((vehicle, contact) => {
+      if (!this.inPassing(contact)) this.ofVehicle[vehicle].push(contact);
+    });
     this.range = this.accuracyRange();
   }
 
@@ -110,6 +112,11 @@ class RunHistory {
 
   // --- contacts ----------------------------------------------------------------------------------------------
 
+  /** Whether the vehicle served the client in passing instead of standing still for it. */
+  inPassing(contact) {
+    return this.arrays.contact_passing[contact] === 1;
+  }
+
   contactEnd(contact) {
     return this.arrays.contact_end[contact] * this.content.tick_s;
   }
@@ -144,7 +151,7 @@ class RunHistory {
     return Array.from({ length: to - from }, (_, i) => exchange(i));
   }
 
-  /** A vehicle's last contact that has begun, and the next; undefined if there is none. */
+  /** A vehicle's last visit that has begun, and the next; undefined if there is none. */
   around(vehicle, time) {
     const own = this.ofVehicle[vehicle];
     let low = 0;

@@ -111,7 +111,7 @@ class MapDrawing {
     }
   }
 
-  /** Draw the path since the vehicle's last contact, bold. */
+  /** Draw the path since the vehicle's last visit, bold. */
   drawPath(context, vehicle, time) {
     const { history, view } = this;
     if (Number.isNaN(history.x[vehicle])) return;
@@ -137,11 +137,13 @@ class MapDrawing {
     const { contact_x: xs, contact_y: ys } = history.arrays;
     if (xs[contact] === NOWHERE) return;
     const ago = time - history.contactEnd(contact);
-    const px = view.screenX(history.xOf(xs[contact]));
-    const py = view.screenY(history.yOf(ys[contact]));
+    const passing = history.inPassing(contact);
+    const vehicle = history.arrays.contact_vehicle[contact];
+    const px = view.screenX(passing ? history.x[vehicle] : history.xOf(xs[contact]));
+    const py = view.screenY(passing ? history.y[vehicle] : history.yOf(ys[contact]));
     context.globalAlpha = ago > 0 ? Math.max(0, 1 - ago / glow) : 1;
     const range = history.content.range_m;
-    if (range) {
+    if (range && !passing) {
       context.beginPath();
       context.arc(px, py, range * view.scale, 0, 2 * Math.PI);
       context.fillStyle = this.colour("reach");

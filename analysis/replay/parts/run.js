@@ -204,7 +204,7 @@ class Replay {
     const begun = history.contactsUntil(time) + underWay.length;
     const clock = clockText(time);
     setText("clock", clock);
-    setText("visit", `visit ${numberText(begun, 9)} of ${numberText(history.contacts, 9)}`);
+    setText("visit", `contact ${numberText(begun, 9)} of ${numberText(history.contacts, 9)}`);
     setText("now", this.doing(0, time));
     setText("personal-now", percentText(lastValue(this.lines.personal, time)));
     setText("token-now", percentText(lastValue(this.lines.token, time)));
@@ -219,7 +219,7 @@ class Replay {
     play.classList.toggle("is-playing", player.playing);
     play.setAttribute("aria-label", player.playing ? "Pause" : "Play");
     byId("follow").setAttribute("aria-pressed", String(this.following >= 0));
-    if (!player.playing) setText("said", `${clock}, visit ${begun}, ${this.doing(0, time)}`);
+    if (!player.playing) setText("said", `${clock}, contact ${begun}, ${this.doing(0, time)}`);
   }
 
   /** What a vehicle is doing, as text. */
@@ -235,7 +235,10 @@ class Replay {
       const delivered = exchanges.filter((exchange) => exchange.delivered).length;
       return `with client ${history.arrays.contact_client[last]}: ${delivered} of ${exchanges.length} delivered`;
     }
-    return next === undefined ? "no more contacts" : `on the way to client ${history.arrays.contact_client[next]}`;
+    const passing = history.contactsNear(time, 0).map((i) => history.arrays.contact_client[i]);
+    const serving = passing.length ? `, serving ${passing.join(", ")} in passing` : "";
+    if (next !== undefined) return `on the way to client ${history.arrays.contact_client[next]}${serving}`;
+    return passing.length ? serving.slice(2) : "no more visits";
   }
 
   recolour() {
