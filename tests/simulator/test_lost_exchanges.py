@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,7 @@ def start(folder: Path, keys: dict[str, Any], count: int, leaves_s: float) -> Si
     )
     simulation = Simulation(scenario)
     flops = simulation.learner.algorithm.exchange(np.arange(1), 0.0).flops[0]
-    clients = scenario.clients.model_copy(update={"compute_flops_per_s": float(flops) / COMPUTE_S})
-    simulation.scenario = scenario.model_copy(update={"clients": clients})
+    simulation.world = replace(simulation.world, compute_flops_per_s=np.full(count, float(flops) / COMPUTE_S))
     log = NoLog()
     simulation.rows = []  # type: ignore[attr-defined]
     log.contact = simulation.rows.append  # type: ignore[attr-defined, method-assign]
@@ -95,7 +94,7 @@ def play(simulation: Simulation, visits: int) -> ContactRow:
 
 
 def state(thing: Any, name: str = "") -> dict[str, Any]:
-    """Everything an algorithm remembers, flat; data, model and settings do not change."""
+    """Everything an algorithm remembers, flat; data, model, settings and payload do not change."""
     if isinstance(thing, torch.Tensor):
         return {name: thing.clone().numpy()}
     if isinstance(thing, np.ndarray | float | int | bool):
@@ -104,7 +103,8 @@ def state(thing: Any, name: str = "") -> dict[str, Any]:
         return {name: np.array(sorted(thing))}
     parts: dict[Any, Any] = {}
     if isinstance(thing, Algorithm | Neighbours):
-        parts = {k: v for k, v in vars(thing).items() if k not in ("data", "model", "settings", "_draw", "device")}
+        constant = ("data", "model", "settings", "payload", "_draw", "device")
+        parts = {k: v for k, v in vars(thing).items() if k not in constant}
     elif isinstance(thing, dict):
         parts = thing
     elif isinstance(thing, list | tuple):
@@ -201,7 +201,7 @@ def test_leaving_at_every_stage(name: str, count: int, tmp_path: Path) -> None:
     assert exchange.broadcast == (name not in UNICAST)
     for column in (exchange.bytes_down, exchange.bytes_up, exchange.flops):
         assert np.ptp(column) == 0
-    timing = Timing(exchange, count, calm.scenario.clients.compute_flops_per_s)
+    timing = Timing(exchange, count, float(calm.world.compute_flops_per_s[0]))
     undisturbed = play(calm, VISITS + 1)
     assert undisturbed.sim_time_s - began_s == pytest.approx(timing.ends()[-1], abs=1e-6)
     charged = int(name != "local")
