@@ -29,7 +29,7 @@ class DiscRadio(Part):
     range_m: Positive = key(100.0, "its range, m")
     rate_mbps: Positive = key(10.0, "useful rate, Mb/s")
     latency_s: NotNegative = key(0.01, "from last byte sent to last byte usable, s")
-    setup_s: NotNegative = key(0.0, "time before the first byte of a contact, s")
+    setup_s: NotNegative = key(1.0, "time before the first byte of a contact, s")
 
 
 class FriisPropagation(Part):
