@@ -65,7 +65,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
     if between:
         clients = scenario.clients
         flops_per_s = np.full(data.clients, clients.training_share * clients.compute_flops_per_s)
-        training = BetweenContacts(algorithm, carried, flops_per_s, clients.max_steps or keys.local_steps)
+        training = BetweenContacts(algorithm, carried, flops_per_s, clients.max_steps)
     return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, site_data, training)
 
 

@@ -31,11 +31,7 @@ class Clients(Part):
     training_share: Annotated[float, Field(gt=0, le=1)] = key(
         1.0, "between_contacts: share of its processor that a device spends on training"
     )
-    max_steps: Count | None = key(
-        None,
-        "between_contacts: local steps that a client takes at most between two contacts; by default "
-        "learning.local_steps",
-    )
+    max_steps: Count = key(40, "between_contacts: local steps that a client takes at most between two contacts")
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check that somebody is there from the start, and that there is time between contacts."""
