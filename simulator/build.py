@@ -66,7 +66,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
     if between:
         clients = scenario.clients
         flops_per_s = clients.training_share * compute_flops_per_s(scenario)
-        training = BetweenContacts(algorithm, carried, flops_per_s, clients.max_steps or keys.local_steps)
+        training = BetweenContacts(algorithm, carried, flops_per_s, clients.max_steps)
     return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, site_data, training)
 
 

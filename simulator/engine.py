@@ -155,9 +155,8 @@ class Simulation:
     def _visit(self, vehicle: Vehicle, target: int) -> Process:
         """Stand still and exchange with the active clients; those whose exchange gets through learn."""
         begun = self._begin(vehicle, target, self._active_draws[vehicle.number])
-        outcome = yield from self._services[vehicle.number].exchange(
-            begun.active, self._load(begun.active, begun.exchange)
-        )
+        load = self._load(begun.active, begun.exchange)
+        outcome = yield from self._services[vehicle.number].exchange(begun.active, load)
         if self._over:
             return
         self._end(vehicle, target, begun, outcome)
@@ -174,7 +173,8 @@ class Simulation:
     def _begin_in_passing(self, vehicle: Vehicle, client: int) -> Load | None:
         """A vehicle hears a client on its way: begin to exchange with it; None if that cannot be now."""
         self._admit()
-        if self._over or self._busy[client] or not self._present()[client]:
+        there = self.world.positions.there(self.env.now)
+        if self._over or self._busy[client] or self._absent[client] or not (there is None or there[client]):
             return None
         self._passing[client] = begun = self._begin(vehicle, client)
         return self._load(begun.active, begun.exchange)

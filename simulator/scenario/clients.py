@@ -74,11 +74,7 @@ class Clients(Part):
     training_share: Annotated[float, Field(gt=0, le=1)] = key(
         1.0, "between_contacts: share of its processor that a device spends on training"
     )
-    max_steps: Count | None = key(
-        None,
-        "between_contacts: local steps that a client takes at most between two contacts; by default "
-        "learning.local_steps",
-    )
+    max_steps: Count = key(40, "between_contacts: local steps that a client takes at most between two contacts")
     groups: Annotated[tuple[Group, ...], Field(strict=False)] | None = key(
         None, "tables [[clients.groups]]: clients that move, compute or send differently, numbered group after group"
     )
