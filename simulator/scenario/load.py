@@ -17,7 +17,7 @@ from fedmule.simulator.scenario.algorithms import keep_reference
 from fedmule.simulator.scenario.geojson import expand_files, mobility_tables, vehicle_tables
 from fedmule.simulator.scenario.keys import OwnClass, Part, tables_of
 from fedmule.simulator.scenario.messages import problems_of
-from fedmule.simulator.scenario.renamed import old_keys, upgrade
+from fedmule.simulator.scenario.renamed import keep_meaning, old_keys, upgrade
 from fedmule.simulator.scenario.rules import broken_rules
 
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE as on the command line, or values by their dotted keys
@@ -31,8 +31,11 @@ def load_scenario(name: str, overrides: Overrides = (), seed: int | None = None)
     path = find_scenario(name)
     source = str(path) if Path(name).exists() else name
     raw = read_toml(path, source)
-    if raw.get("format") == 1 or ("format" not in raw and (path.parent / "manifest.json").is_file()):
+    of_a_run = (path.parent / "manifest.json").is_file()
+    if raw.get("format") == 1 or ("format" not in raw and of_a_run):
         upgrade(raw)  # as an earlier version wrote it into its run folder
+    if of_a_run:
+        keep_meaning(raw)
     if seed is not None:
         raw["seed"] = seed
     raw.setdefault("name", path.stem)

@@ -85,6 +85,13 @@ def upgrade(raw: dict[str, Any]) -> None:
     learning["algorithm"] = chosen
 
 
+def keep_meaning(raw: dict[str, Any]) -> None:
+    """Complete the scenario of a run folder, which states all keys, by those that did not exist when it was written."""
+    vehicle = raw.setdefault("vehicle", {})
+    if isinstance(vehicle, dict) and "contact" not in vehicle:
+        vehicle |= {"contact": "approach", "in_passing": False}
+
+
 def _with_numbers(algorithm: Any, flat: dict[str, Any]) -> dict[str, Any]:
     table: dict[str, Any] = dict(algorithm) if isinstance(algorithm, dict) else {"kind": algorithm}
     for name, value in flat.items():

@@ -28,7 +28,7 @@ from fedmule.simulator.scenario.renamed import FORMAT
 TABLES = _tables()  # by the class each makes
 ARGUMENTS = {  # that the program provides
     "task", "terrain", "count", "draw", "area", "graph", "jump", "site", "samples", "clients", "generator", "shape",
-    "features", "classes",
+    "features", "classes", "driving", "speed_mps",
 }  # fmt: skip
 
 
@@ -247,3 +247,13 @@ def test_training_alone_copies_what_it_replaces() -> None:
     assert (plain.reference.kind, plain.reference.beta) == ("walkman", 10.0)
     named = load_scenario("smoke", ["learning.algorithm={kind='local', reference='fedavg'}"]).learning.algorithm
     assert named.reference.kind == "fedavg"
+
+
+def test_run_folders_from_before_links_keep_their_rule(tmp_path: Path) -> None:
+    """Without the key in a run folder, contacts began by distance and nobody was served in passing."""
+    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / "scenario.toml").write_text('format = 2\nname = "old"\n[vehicle]\nspeed_mps = 7.0\n')
+    vehicle = load_scenario(str(tmp_path)).vehicle
+    assert (vehicle.contact, vehicle.in_passing, vehicle.speed_mps) == ("approach", False, 7.0)
+    (tmp_path / "manifest.json").unlink()
+    assert load_scenario(str(tmp_path)).vehicle.contact == "link"
