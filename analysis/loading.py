@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Run:
     """One run: its tables, its scenario, and how it ended.
 
-    contacts: a row per visit. clients: a row per client per evaluation. track: waypoints of vehicles and clients,
+    contacts: a row per visit and per contact in passing. clients: a row per client per evaluation. track: waypoints,
     linear in between. graph: the contact graph at snapshots, edges and (i, i) for clients without any. meetings: a row
     per meeting of two vehicles. docs/columns.md explains every column.
     """
