@@ -19,6 +19,7 @@ FloatArray = NDArray[np.float64]
 LoadOf = Callable[[int, int], Load]  # what an exchange of a vehicle with a client would cost now
 
 INSIDE = 1 - 1e-9  # of approach_m: stop just inside, so that rounding does not leave the vehicle outside
+EDGE_S = 0.1  # shortest drive towards a client at the edge of its range
 REAIM_S = 5.0  # how often a vehicle aims again at a moving client that it hears
 
 
@@ -124,11 +125,13 @@ class ByLink:
         self._last_heard: tuple[int, float, FloatArray] = (-1, -1.0, np.zeros(2))  # client, when and where it was
 
     def plan(self, client: int, now: float, here: FloatArray, deadline: float) -> Plan:
+        if self.is_at(client, now, here):
+            return self._plan_stop(client, now, here, deadline)
         way = self._way(client, now, here)
         until = max(now, min(self._positions.next_report_s, deadline))
         heard = self._hearing.first_heard(way, client, now, until)
-        if heard is not None and heard <= now:
-            return self._plan_stop(client, now, here, deadline)
+        if heard is not None:
+            heard = max(heard, now + EDGE_S)  # at the very edge it must drive a little to hear the client standing still
         arrived = float(way.times[-1])
         if heard is None and self._keys.search == "give_up" and arrived <= until:
             return Plan(way, arrived, gives_up=True)
@@ -155,7 +158,7 @@ class ByLink:
         last_s = min(deadline, arrived if near is None else near)
         stop_s = soonest(link, load, hearing.radio.duty_cycle, now, last_s)
         if stop_s > now + REAIM_S and self._moves(client, now, stop_s):
-            return Plan(way, now + REAIM_S)
+            return Plan(way, min(now + REAIM_S, deadline))
         return Plan(way, stop_s, reaches=True)
 
     def _moves(self, client: int, start_s: float, end_s: float) -> bool:

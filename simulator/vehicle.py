@@ -100,8 +100,10 @@ class Vehicle:
             self.rest()
             if plan.reaches and uninterrupted and self.is_at(client):
                 return True
-            if self._env.now >= deadline or plan.gives_up:
+            if plan.gives_up:
                 return False
+            if self._env.now >= deadline:
+                return self.is_at(client)
 
     def is_at(self, client: int) -> bool:
         """Whether it has reached a client where it is now."""
