@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, Update
+from fedmule.learning.alone import Alone
 from fedmule.learning.data.sites import SiteData
 from fedmule.learning.errors import ReplayError
 from fedmule.learning.evaluate import Evaluator, Overview, Score
@@ -31,6 +32,7 @@ class Learner:
         device: torch.device,
         memory_bytes: int,
         site_data: SiteData | None = None,
+        alone: Alone | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.carried = carried
@@ -38,6 +40,7 @@ class Learner:
         self.device = device
         self.memory_bytes = memory_bytes  # of client state and data, about
         self.site_data = site_data
+        self.alone = alone  # None: nobody trains alone
         self.journal = Journal()
 
     def exchange_cost(self, clients: IntArray, progress: float) -> Exchange:
@@ -64,10 +67,14 @@ class Learner:
         """Let a client join late, near these others."""
         self.algorithm.introduce(client, near)
 
-    def move(self, clients: IntArray, sites: IntArray) -> None:
+    def move(self, clients: IntArray, sites: IntArray, now: float) -> None:
         """Move clients to other sites for good: their data become like those there."""
         if self.site_data is not None:
+            if self.alone is not None:
+                self.alone.leave(clients, now)
             self.site_data.move(clients, sites)
+            if self.alone is not None:
+                self.alone.arrive(clients, now)
             self.evaluator.changed(clients)
             self.evaluator.refresh()
 
@@ -110,15 +117,25 @@ class Learner:
         """Accuracy [n] of the token on each client's test data."""
         return self.evaluator.token_accuracy()
 
+    def alone_accuracy(self, now: float) -> FloatArray:
+        """Test accuracy [n] of models trained alone until now; nan for clients that do not train alone."""
+        return np.full(len(self.participations), np.nan) if self.alone is None else self.alone.accuracy(now)
+
     # --- for the checkpoint --------------------------------------------------------------------------------
 
     def state(self) -> dict[str, object]:
         """Objects that learning changes, by name; the journal is kept apart."""
-        return {"algorithm": self.algorithm, "carried": self.carried, "evaluator": self.evaluator}
+        parts: dict[str, object] = {
+            "algorithm": self.algorithm,
+            "carried": self.carried,
+            "evaluator": self.evaluator,
+        }
+        return parts if self.alone is None else {**parts, "alone": self.alone}
 
     def constants(self) -> list[object]:
         """Objects the checkpoint must not copy."""
-        return [self, self.algorithm.model, self.algorithm.data, self.algorithm, self.evaluator]
+        parts = [self, self.algorithm.model, self.algorithm.data, self.algorithm, self.evaluator]
+        return parts if self.alone is None else [*parts, *self.alone.constants()]
 
 
 class ReplayingLearner(Learner):
@@ -147,7 +164,7 @@ class ReplayingLearner(Learner):
     def introduce(self, client: int, near: IntArray) -> None:
         pass
 
-    def move(self, clients: IntArray, sites: IntArray) -> None:
+    def move(self, clients: IntArray, sites: IntArray, now: float) -> None:
         if self.site_data is not None:
             self.site_data.move(clients, sites)
 

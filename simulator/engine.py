@@ -187,7 +187,7 @@ class Simulation:
     def _change_sites(self, at_s: float) -> Process:
         """At that time some clients move to other sites, and their data become like those there."""
         yield self.env.timeout(at_s)
-        self.learner.move(self.world.sites.movers, self.world.sites.to)
+        self.learner.move(self.world.sites.movers, self.world.sites.to, at_s)
 
     # --- its parts -----------------------------------------------------------------------------------------
 

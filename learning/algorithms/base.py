@@ -136,6 +136,11 @@ class Algorithm:
         """Gradients a client computes per visit."""
         return self.gradients_per_visit(self.settings.local_steps)
 
+    @property
+    def flops_per_step(self) -> float:
+        """FLOPs of one plain gradient step on a client's device."""
+        return self.model.flops(self.settings.batch_size) + 6.0 * self.model.parameters
+
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         """Return the cost of an exchange with these clients; `progress` is the share of the run that is over."""
         size = np.full(len(clients), BYTES_PER_NUMBER * self.model.parameters)
@@ -164,8 +169,7 @@ class Algorithm:
     # --- for the updates -----------------------------------------------------------------------------------
 
     def _flops(self, clients: int) -> FloatArray:
-        per_step = self.model.flops(self.settings.batch_size) + 6.0 * self.model.parameters
-        return np.full(clients, self.steps * per_step)
+        return np.full(clients, self.steps * self.flops_per_step)
 
     def _batches(self, clients: IntArray, count: int | None = None) -> Tensor:
         """Draw the batches of the clients' next participation, rows [count,S,B], and count the participation.
