@@ -19,6 +19,7 @@ from fedmule.simulator.runs.column_kinds import (
     BYTES_DOWN,
     BYTES_UP,
     COUNT,
+    GAIN,
     HOST_TIME,
     HOURLY,
     IDS,
@@ -302,14 +303,14 @@ class OverAlone(TypedDict):
     alone_clients: Annotated[int, COUNT("how many clients train alone too: all of them, or a random sample")]
     gain_over_alone: Annotated[
         float | None,
-        SHARE(
+        GAIN(
             "test accuracy of personal models − that of training alone, mean over these clients",
             label="gain over training alone",
         ),
     ]
     gain_over_alone_half_width: Annotated[
         float | None,
-        SHARE(
+        GAIN(
             "half-width of its 95 % interval over clients (Student's t); null for a single one",
             label="half-width of the gain's interval",
         ),
