@@ -15,6 +15,8 @@ from fedmule.simulator.runs.columns import CONTACTS
 FloatArray = NDArray[np.float64]
 
 PERSONAL = "personal_test_acc_mean"
+ALONE = "alone_test_acc_mean"  # older runs do not have it
+GAIN = "gain_over_alone"
 SENT = tuple(name for name, column in CONTACTS.items() if column.unit == "bytes")  # older runs do not have them all
 AXES = ("sim_time_s", "host_time_s", "visits", "bytes", "gradient_steps")  # what a run can be measured against
 

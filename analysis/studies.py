@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from fedmule.analysis.loading import Run, load_run
-from fedmule.analysis.measures import on_the_air
+from fedmule.analysis.measures import GAIN, on_the_air
 from fedmule.analysis.result_tables import Table
 from fedmule.simulator.runs.tables import read_table
 from fedmule.simulator.studies.statistics import interval
@@ -120,17 +120,31 @@ def combinations_table(index: pd.DataFrame, parameters: Sequence[str]) -> Table:
     """A line per combination: parameters, accuracies in % and cost, mean ± 95 % interval over seeds."""
     several = index["scenario"].nunique() > 1 and "scenario" not in parameters
     keys = (["scenario"] if several else []) + list(parameters)
-    table = [[*(keys or ["scenario"]), "personal, %", "token, %", "visits", "simulated h", "MB on the air", "seeds"]]
+    table = [
+        [
+            *(keys or ["scenario"]),
+            "personal, %",
+            "token, %",
+            "gain over alone, points",
+            "visits",
+            "simulated h",
+            "MB on the air",
+            "seeds",
+        ]
+    ]
     groups = index.groupby(keys or ["scenario"], sort=False)
     for values, rows in groups:
         done = rows[rows["status"] == "done"]
         seeds = f"{len(done)}" if len(done) == len(rows) else f"{len(done)} of {len(rows)}"
         named = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
         if not len(done):
-            table.append([*named, "not run", "", "", "", "", seeds])
+            table.append([*named, "not run", *[""] * 5, seeds])
             continue
         sent = on_the_air(done) / 1e6
-        accuracies = [_mean(100 * done[name]) for name in ("personal_test_acc_mean", "token_test_acc")]
+        accuracies = [
+            _mean(100 * done[name].astype(float)) if name in done else "–"
+            for name in ("personal_test_acc_mean", "token_test_acc", GAIN)
+        ]
         costs = [f"{column.mean():.4g}" for column in (done["visits"], done["sim_time_s"] / 3600, sent)]
         table.append([*named, *accuracies, *costs, seeds])
     return table

@@ -27,6 +27,7 @@ class Overview:
     constraint: Constraint | None
     lagrangian: float | None
     lyapunov: float | None
+    alone_test_acc: FloatArray | None = None  # [n] of models trained alone; nan for clients outside the sample
 
 
 class Score:

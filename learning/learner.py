@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, Update
+from fedmule.learning.alone import Alone
 from fedmule.learning.at_contact import AtContact
 from fedmule.learning.data.sites import SiteData
 from fedmule.learning.errors import ReplayError
@@ -34,6 +35,7 @@ class Learner:
         memory_bytes: int,
         site_data: SiteData | None = None,
         training: AtContact | None = None,
+        alone: Alone | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.carried = carried
@@ -42,6 +44,7 @@ class Learner:
         self.memory_bytes = memory_bytes  # of client state and data, about
         self.site_data = site_data
         self.training = training or AtContact(algorithm, carried)  # when clients compute
+        self.alone = alone  # None: nobody trains alone
         self.journal = Journal()
 
     def cost(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
@@ -94,7 +97,11 @@ class Learner:
         """Move clients to other sites for good: their data become like those there."""
         if self.site_data is not None:
             self.training.settle(clients, now_s)
+            if self.alone is not None:
+                self.alone.leave(clients, now_s)
             self.site_data.move(clients, sites)
+            if self.alone is not None:
+                self.alone.arrive(clients, now_s)
             self.evaluator.changed(clients)
             self.refresh(now_s)
 
@@ -154,20 +161,26 @@ class Learner:
         """Accuracy [n] of the token on each client's test data."""
         return self.evaluator.token_accuracy()
 
+    def alone_accuracy(self, now: float) -> FloatArray:
+        """Test accuracy [n] of models trained alone until now; nan for clients that do not train alone."""
+        return np.full(len(self.participations), np.nan) if self.alone is None else self.alone.accuracy(now)
+
     # --- for the checkpoint --------------------------------------------------------------------------------
 
     def state(self) -> dict[str, object]:
         """Objects that learning changes, by name; the journal is kept apart."""
-        return {
+        parts: dict[str, object] = {
             "algorithm": self.algorithm,
             "carried": self.carried,
             "evaluator": self.evaluator,
             "training": self.training,
         }
+        return parts if self.alone is None else {**parts, "alone": self.alone}
 
     def constants(self) -> list[object]:
         """Objects the checkpoint must not copy."""
-        return [self, self.algorithm.model, self.algorithm.data, self.algorithm, self.carried, self.evaluator]
+        parts = [self, self.algorithm.model, self.algorithm.data, self.algorithm, self.carried, self.evaluator]
+        return parts if self.alone is None else [*parts, *self.alone.constants()]
 
 
 class ReplayingLearner(Learner):

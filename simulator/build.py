@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from fedmule.learning import memory
 from fedmule.learning.algorithms.base import Algorithm, Payload, Settings, Task
+from fedmule.learning.alone import Alone
 from fedmule.learning.at_contact import AtContact
 from fedmule.learning.between_contacts import BetweenContacts
 from fedmule.learning.data import samples
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.data.partition import check_rows, split
 from fedmule.learning.data.sites import Shift, SiteData, share_within
+from fedmule.learning.effort import RunSize, effort_for
 from fedmule.learning.errors import DataError, MemoryShortError
 from fedmule.learning.evaluate import Evaluator
 from fedmule.learning.learner import Learner
@@ -32,6 +34,8 @@ from fedmule.simulator.scenario.keys import Part
 from fedmule.simulator.scenario.learning import ColumnPartition, LabelsPartition
 from fedmule.simulator.scenario.parts import Choice, Plugins, choose
 from fedmule.simulator.streams import Streams
+
+USUALLY_IN_RANGE = 3  # clients
 
 
 def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites: Sites) -> Learner:
@@ -67,7 +71,8 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
         clients = scenario.clients
         flops_per_s = clients.training_share * compute_flops_per_s(scenario)
         training = BetweenContacts(algorithm, carried, flops_per_s, clients.max_steps)
-    return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, site_data, training)
+    alone = _alone(scenario, streams, algorithm, task)
+    return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, site_data, training, alone)
 
 
 def _check_training(scenario: Scenario, chosen: Choice) -> None:
@@ -78,6 +83,35 @@ def _check_training(scenario: Scenario, chosen: Choice) -> None:
             f"{scenario.learning.algorithm.kind} overrides update, which is called for training at contacts only"
         )
         raise ScenarioError(scenario.name, [Problem("clients.training", message, scenario.clients.training)])
+
+
+def _alone(scenario: Scenario, streams: Streams, algorithm: Algorithm, task: Task) -> Alone | None:
+    """Return what trains alone: as many clients, for as many steps, as cost about a tenth of the run."""
+    keys, clients = scenario.learning, scenario.clients.count
+    if keys.alone is False:
+        return None
+    participants, tests = min(_participants(scenario), clients), task.data.test_count
+    run = RunSize(
+        train_count=task.data.train_count,
+        step_flops=task.model.flops(keys.batch_size) + 6.0 * task.model.parameters,
+        visits=scenario.stop.visits,
+        driven=keys.server == "vehicle",
+        participants=participants,
+        steps_per_visit=algorithm.steps,
+        evaluated=2 * tests.sum() / keys.evaluate_every + keys.evaluate_contacts * participants * tests.mean(),
+        batch_size=keys.batch_size,
+    )
+    effort = effort_for(run, None if keys.alone is True else keys.alone)
+    sample = np.sort(streams.generator("alone sample").permutation(clients)[: effort.clients])
+    own = replace(task, draw=streams.draw("alone"))
+    return Alone(own, sample, effort.steps, compute_flops_per_s(scenario), algorithm.flops_per_step())
+
+
+def _participants(scenario: Scenario) -> int:
+    """Return how many clients take part in a visit, about: a vehicle seldom has many in range."""
+    active = scenario.learning.active
+    wanted = 1 if active == "visited" else scenario.clients.count if active == "all" else active
+    return wanted if scenario.learning.server == "star" else min(wanted, USUALLY_IN_RANGE)
 
 
 def _check_widths(scenario: Scenario, part: Part, at: str, named: Mapping[str, int]) -> None:

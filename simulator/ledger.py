@@ -17,6 +17,7 @@ from fedmule.learning.learner import Learner
 from fedmule.simulator.events import Meeting, Visit
 from fedmule.simulator.runs.columns import ClientRows, ContactRow, LastValues, MeetingRow, StopReason, Summary
 from fedmule.simulator.runs.folder import NoLog
+from fedmule.simulator.runs.verdict import mean_known, over_alone
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.stopping import Stopping
 
@@ -53,6 +54,7 @@ class Ledger:
         self.travel_s = self.airtime_s = self.now = 0.0
         self._start_accuracy = self.accuracy
         self._evaluated_at = -1  # the contact after which all clients were evaluated last
+        self._evaluated_s = 0.0  # when that was
         self._late: IntArray | None = None  # who joined late
         self._late_token_accuracy: float | None = None  # on their test data, when they joined
         self._last = _last_values(None, None)
@@ -202,6 +204,7 @@ class Ledger:
             self._last = _newer(self._last, _last_values(None, self._evaluate()))
         self._learner.refresh(now)
         scenario, learner = self._scenario, self._learner
+        alone = learner.alone_accuracy(self._evaluated_s)
         return {
             "name": scenario.name,
             "algorithm": scenario.learning.algorithm.kind,
@@ -236,6 +239,7 @@ class Ledger:
             "late_token_test_acc": self._late_token_accuracy,
             "late_personal_test_acc": None if self._late is None else float(learner.test.accuracy[self._late].mean()),
             **self._last,
+            **over_alone(learner.test.accuracy, alone, scenario.learning.algorithm.kind, scenario.learning.server),
         }
 
     # --- steps of it ---------------------------------------------------------------------------------------
@@ -270,8 +274,9 @@ class Ledger:
     def _evaluate(self) -> Overview:
         """Evaluate all clients, and log a row for each."""
         n, test = len(self.visits_to), self._learner.test
-        self._evaluated_at = self.contacts
-        seen = self._learner.overview(self.progress(self.now), self.now)
+        self._evaluated_at, self._evaluated_s = self.contacts, self.now
+        alone = self._learner.alone_accuracy(self.now)
+        seen = replace(self._learner.overview(self.progress(self.now), self.now), alone_test_acc=alone)
         self._log.clients(
             ClientRows(
                 contact=np.full(n, self.contacts),
@@ -281,6 +286,7 @@ class Ledger:
                 group=self._groups,
                 test_acc=test.accuracy,
                 token_test_acc=seen.token_test_acc,
+                alone_test_acc=alone,
                 test_samples=test.count,
                 visits=self.visits_to,
                 participations=self._learner.participations,
@@ -311,6 +317,7 @@ def _last_values(update: Update | None, seen: Overview | None) -> LastValues:
     constraint = seen.constraint if seen else None
     return {
         "token_test_acc": float(seen.token_test_acc.mean()) if seen else None,
+        "alone_test_acc_mean": mean_known(seen.alone_test_acc) if seen else None,
         "train_loss": update.train_loss if update else None,
         "violation_max": constraint.violation_max if constraint else None,
         "violation_rms": constraint.violation_rms if constraint else None,

@@ -131,7 +131,9 @@ class ByLink:
         until = max(now, min(self._positions.next_report_s, deadline))
         heard = self._hearing.first_heard(way, client, now, until)
         if heard is not None:
-            heard = max(heard, now + EDGE_S)  # at the very edge it must drive a little to hear the client standing still
+            heard = max(
+                heard, now + EDGE_S
+            )  # at the very edge it must drive a little to hear the client standing still
         arrived = float(way.times[-1])
         if heard is None and self._keys.search == "give_up" and arrived <= until:
             return Plan(way, arrived, gives_up=True)

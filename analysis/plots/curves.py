@@ -12,23 +12,27 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fedmule.analysis.loading import Run
-from fedmule.analysis.measures import AXES, PERSONAL, SENT, band, spent
-from fedmule.analysis.plots.style import BLUE, GREEN, MANY, MAP, axes_for, legend, picture, picture_of
+from fedmule.analysis.measures import ALONE, AXES, PERSONAL, SENT, band, spent
+from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
 from fedmule.analysis.plots.words import axis_of, is_number, label_of, named, scale_of
 from fedmule.analysis.studies import Study
 
 COSTS = ("sim_time_s", "host_time_s", "visits", "bytes")
 COLUMNS = ("visit", "sim_time_s", "host_time_s", *SENT, "gradient_steps")
-MODELS = {PERSONAL: ("personal models", GREEN), "token_test_acc": ("token", BLUE)}
+MODELS = {
+    PERSONAL: ("personal models", GREEN),
+    "token_test_acc": ("token", BLUE),
+    ALONE: ("training alone", GREY),
+}
 STYLES = ("-", "--", ":", "-.")
 
 
 def draw_accuracy(runs: Run | Sequence[Run], against: str = "sim_time_s", axes: Axes | None = None) -> Figure:
-    """Draw the test accuracy of personal models and token; for several runs (seeds), the mean and its 95 % band."""
+    """Draw the test accuracy of personal models, token and training alone; for several runs the mean and 95 % band."""
     axes = axes_for(axes)
     tables = [run.contacts for run in ([runs] if isinstance(runs, Run) else runs)]
     for metric, (name, colour) in MODELS.items():
-        _draw_band(tables, axes, against, metric, color=colour, label=name)
+        _draw_band(tables, axes, against, metric, color=colour, label=name, linestyle="--" if metric == ALONE else "-")
     return _finish(axes, against, "test accuracy, mean over clients (%)")
 
 
@@ -91,7 +95,7 @@ def _colour(values: list[Any], i: int) -> Any:
 def _draw_band(tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric: str, **style: Any) -> None:
     if against not in AXES:
         raise ValueError(f"against = {against!r}: must be one of {', '.join(AXES)}")
-    evaluated = [(table, table[metric].notna().to_numpy()) for table in tables]
+    evaluated = [(table, table[metric].notna().to_numpy()) for table in tables if metric in table]
     known, size = [(table, rows) for table, rows in evaluated if rows.any()], scale_of(against).size
     if not known:
         return
@@ -115,5 +119,5 @@ def _finish(axes: Axes, against: str, ylabel: str) -> Figure:
     axes.set(xlabel=axis_of(against), ylabel=ylabel, ylim=(0, 102))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
-    legend(axes, 2)
+    legend(axes, 3)
     return picture_of(axes)

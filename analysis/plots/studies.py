@@ -12,8 +12,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedmule.analysis.measures import PERSONAL, on_the_air
-from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
+from fedmule.analysis.measures import GAIN, PERSONAL, on_the_air
+from fedmule.analysis.plots.style import BLUE, GAINS, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
 from fedmule.analysis.plots.words import axis_of, is_number, label_of, named, scale_of
 from fedmule.analysis.studies import Study
 from fedmule.simulator.runs.column_kinds import PERCENT
@@ -26,28 +26,34 @@ def draw_heat(
     study: Study,
     x: str | None = None,
     y: str | None = None,
-    metric: str = PERSONAL,
+    metric: str | None = None,
     where: Where | None = None,
     axes: Axes | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draw a result over two parameters: mean over seeds ± 95 % interval in every cell, hatched where there is none."""
+    """Draw a result over two parameters: mean over seeds ± 95 % interval in every cell, hatched where there is none.
+
+    By default the gain over training alone, where it is known: is the vehicle worth it? Below 0 it is red, above blue.
+    """
     free = study.free(where)
     x = x or next((key for key in free if key != y), None)
     y = y or next((key for key in free if key != x), None)
     if x is None or y is None:
         raise ValueError(f"{study.folder}: a heat map needs two parameters with several values")
     study.must_be_all(where, x, y)
+    metric = metric or (GAIN if has_gain(study) else PERSONAL)
     rows = study.chosen(where).assign(result=_results(study, metric))
     across, down = study.values(x, where), study.values(y, where)
     cells = {pair: list(cell) for pair, cell in rows.groupby([x, y])["result"]}
     means = np.array([[_mean(cells.get((a, b), [])) for a in across] for b in down])
     axes = axes_for(axes, 2.6 + 0.95 * len(across), 1.7 + 0.62 * len(down))
-    low, high = limits or (_least(means), _most(means))
-    drawn = axes.imshow(means, cmap=MAP, vmin=low, vmax=high, aspect="auto", origin="lower")
+    low, high = limits or _limits(means, metric)
+    colours = GAINS if metric == GAIN else MAP
+    drawn = axes.imshow(means, cmap=colours, vmin=low, vmax=high, aspect="auto", origin="lower")
     for i, b in enumerate(down):
         for j, a in enumerate(across):
-            _cell(axes, j, i, cells.get((a, b), []), (means[i, j] - low) / ((high - low) or 1.0))
+            shade = colormaps[colours]((means[i, j] - low) / ((high - low) or 1.0))
+            _cell(axes, j, i, cells.get((a, b), []), dark=sum(shade[:3]) < 1.6)
     axes.set(xlabel=label_of(x), ylabel=label_of(y))
     axes.set_xticks(range(len(across)), [named(value) for value in across])
     axes.set_yticks(range(len(down)), [named(value) for value in down])
@@ -154,7 +160,19 @@ def draw_panels(study: Study, draw: Callable[[Where, Axes], Any], over: list[str
 def heat_limits(study: Study, metric: str) -> tuple[float, float]:
     """Lowest and highest mean of any point, so that heat maps side by side share a scale."""
     means = _results(study, metric).groupby([study.index[key] for key in study.parameters]).mean().to_numpy()
-    return _least(means), _most(means)
+    return _limits(means, metric)
+
+
+def has_gain(study: Study) -> bool:
+    """Tell whether the gain over training alone is known of any run."""
+    return GAIN in study.index and bool(study.index[GAIN].notna().any())
+
+
+def _limits(means: np.ndarray[Any, Any], metric: str) -> tuple[float, float]:
+    """The lowest and highest value of a colour scale; 0 is in the middle of gains."""
+    low, high = _least(means), _most(means)
+    most = max(-low, high)
+    return (-most, most) if metric == GAIN else (low, high)
 
 
 def _results(study: Study, metric: str) -> pd.Series[Any]:
@@ -173,14 +191,13 @@ def _results(study: Study, metric: str) -> pd.Series[Any]:
     return scaled
 
 
-def _cell(axes: Axes, j: int, i: int, results: list[float], shade: float) -> None:
+def _cell(axes: Axes, j: int, i: int, results: list[float], dark: bool) -> None:
     """Write mean ± interval of the runs that have a result, and how many they are if some have none."""
     known = [value for value in results if not math.isnan(value)]
     if not known:
         axes.add_patch(_hatched(j, i))
         return
     mean, width = interval(known)
-    dark = sum(colormaps[MAP](min(max(shade, 0.0), 1.0))[:3]) < 1.6
     text = _digits(mean) + ("" if width is None else f"\n± {_digits(width)}")
     text += "" if len(known) == len(results) else f"\n({len(known)} of {len(results)})"
     axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black", linespacing=1.3)

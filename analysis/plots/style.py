@@ -16,6 +16,7 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8c8c8c"
 SKY, YELLOW, PINK, BLACK = "#56B4E9", "#E69F00", "#CC79A7", "#222222"
 MANY = (BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK)
 MAP = "cividis"  # for amounts; looks nearly the same with any colour vision
+GAINS = "RdBu"  # for amounts below and above 0
 
 SCREEN_DPI, FILE_DPI = 90, 150
 LEGEND_LETTERS = 80  # that fit side by side above axes

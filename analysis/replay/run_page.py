@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedmule.analysis.loading import Run, movement_in_words
+from fedmule.analysis.measures import ALONE
 from fedmule.analysis.replay.arrays import Arrays
 from fedmule.analysis.replay.ground import ground_of
 from fedmule.analysis.replay.page import page
@@ -90,8 +91,8 @@ def _add_contacts(arrays: Arrays, contacts: pd.DataFrame, frame: Frame, vehicles
     arrays.add("contact_active", np.array([len(a) for a in active], dtype=np.uint32))
     arrays.add("contact_ids", np.concatenate([np.zeros(0, dtype=np.uint32), *active]))
     arrays.add("contact_delivered", np.concatenate([np.zeros(0, dtype=np.uint8), *delivered]).astype(np.uint8))
-    for name in ("personal_test_acc_mean", "token_test_acc"):
-        arrays.add(name, contacts[name].to_numpy(dtype=np.float32))
+    for name in ("personal_test_acc_mean", "token_test_acc", ALONE):
+        arrays.add(name, contacts.get(name, pd.Series(np.nan, contacts.index)).to_numpy(dtype=np.float32))
     for name in ("bytes_down", "bytes_up"):
         arrays.add(name, np.cumsum(contacts[name].to_numpy(dtype=np.float64)), differences=True)
 
@@ -125,6 +126,7 @@ def _start(clients: pd.DataFrame) -> dict[str, float | None]:
     """Mean accuracies before the first visit, at which the curves start."""
     first = clients[clients["contact"] == 0]
     means = {"personal": first["test_acc"].mean(), "token": first["token_test_acc"].mean()}
+    means["alone"] = first["alone_test_acc"].mean() if "alone_test_acc" in first else np.nan
     return {name: None if pd.isna(mean) else float(mean) for name, mean in means.items()}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedmule.analysis.measures import on_the_air
+from fedmule.analysis.measures import GAIN, on_the_air
 from fedmule.analysis.replay.page import page
 from fedmule.analysis.studies import Study
 from fedmule.simulator.runs.columns import QUANTITIES
@@ -19,9 +19,10 @@ SCRIPTS = ("text.js", "colours.js", "theme.js", "filtered_runs.js", "table.js", 
 
 # Results by their names in the index, or derived from it. The first ones are in the table at once; the others can be
 # chosen.
-IN_TABLE = ("personal_test_acc_mean", "token_test_acc", "visits", "sim_time_s", "bytes")
+IN_TABLE = ("personal_test_acc_mean", "token_test_acc", "gain_over_alone", "visits", "sim_time_s", "bytes")
 RESULTS = (
     *IN_TABLE,
+    *("alone_test_acc_mean", "clients_better_off", "clients_worse_off"),
     *("personal_test_acc_weighted", "personal_validation_acc_mean", "late_token_test_acc", "late_personal_test_acc"),
     *("clients_visited", "clients_reached", "missed", "delivered_share", "gradient_steps", "bytes_down", "bytes_up"),
     *("travel_s", "airtime_s", "host_time_s", "train_loss", "violation_rms", "lyapunov"),
@@ -38,6 +39,7 @@ def study_page(study: Study, links: Mapping[str, str]) -> str:
         "title": study.study["title"],
         "parameters": [{"key": key, "values": _values(index[key])} for key in study.parameters],
         "results": [{"name": QUANTITIES[name].words, "unit": QUANTITIES[name].shown.unit} for name in results],
+        "in_map": results.index(GAIN) if GAIN in results else 0,
         "in_table": sum(name in IN_TABLE for name in results),
         "runs": [_run(dict(row), study.parameters, results, links) for _, row in index.iterrows()],
         "t975": _t975(min(len(index), MOST_T)),

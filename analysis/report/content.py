@@ -26,6 +26,7 @@ class Content:
 
     title: str
     summary: Table
+    verdict: str = ""  # above the summary
     legend: str = ""  # below the summary
     items: list[Item] = field(default_factory=list)
     tables: dict[str, Table] = field(default_factory=dict)  # further tables by heading

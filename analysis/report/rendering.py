@@ -28,7 +28,12 @@ figcaption, .quiet { color: var(--quiet); }
 
 def as_md(content: Content, items: Sequence[tuple[Item, str]]) -> str:
     """The report as Markdown, with images by file name."""
-    parts = [f"# {_md(content.title)}", as_markdown(_md_table(content.summary)), _md(content.legend)]
+    parts = [
+        f"# {_md(content.title)}",
+        _md(content.verdict),
+        as_markdown(_md_table(content.summary)),
+        _md(content.legend),
+    ]
     for item, file in items:
         parts += [f"## {_md(item.title)}", f"![{_md(item.title)}]({file})", _md(item.text)]
     for title, table in content.tables.items():
@@ -40,7 +45,10 @@ def as_md(content: Content, items: Sequence[tuple[Item, str]]) -> str:
 
 def as_html(content: Content, items: Sequence[tuple[Item, bytes]]) -> str:
     """The report as HTML with its images (PNG) embedded; all text is escaped."""
-    parts = [f"<h1>{escape(content.title)}</h1>", _html_table(content.summary)]
+    parts = [f"<h1>{escape(content.title)}</h1>"]
+    if content.verdict:
+        parts.append(f"<p>{escape(content.verdict)}</p>")
+    parts.append(_html_table(content.summary))
     if content.legend:
         parts.append(f'<p class="quiet">{escape(content.legend)}</p>')
     for item, image in items:

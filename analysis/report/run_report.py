@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedmule.analysis.loading import Run, movement_in_words
-from fedmule.analysis.measures import on_the_air
+from fedmule.analysis.measures import ALONE, on_the_air
 from fedmule.analysis.plots import (
     draw_ages,
     draw_convergence,
@@ -26,7 +26,8 @@ MOST_IN_THEORY = 400  # clients; more would take minutes
 
 def run_content(run: Run) -> Content:
     """Figures that apply to a run, finished or not, and what is missing."""
-    content = Content(f"Run {run.scenario['name']}", _facts(run), _ending(run))
+    verdict = str(run.summary.get("verdict") or "")
+    content = Content(f"Run {run.scenario['name']}", _facts(run), verdict, _ending(run))
     if not len(run.contacts):
         content.missing.append("Accuracy, visits, ages and theory: no client has been visited.")
     _learning(run, content)
@@ -52,8 +53,9 @@ def _learning(run: Run, content: Content) -> None:
         Item(
             "accuracy",
             "Accuracy and its cost",
-            "Test accuracy of the models that clients hold (personal) and of the shared model (token), mean "
-            "over clients, against simulated time, host time, visits and bytes on the air.",
+            "Test accuracy of the models that clients hold (personal), of the shared model (token) and of the models "
+            "that clients would have without any vehicle (training alone), mean over clients, against simulated time, "
+            "host time, visits and bytes on the air.",
             lambda: draw_costs(run),
         )
     )
@@ -158,10 +160,20 @@ def _facts(run: Run) -> Table:
         [label["host_time_s"], f"{_last(contacts['host_time_s'], 0.0):.1f} s"],
         [label["personal_test_acc_mean"], f"{_percent(personal)}, {_percent(start)} at the start"],
         [label["token_test_acc"], _percent(_last(contacts["token_test_acc"], float("nan")))],
+        *_alone(run, label[ALONE]),
         [label["bytes"], f"{megabytes(sent)} in {lasting(contacts['airtime_s'].sum())}"],
         [label["delivered_share"], f"{completed} of {asked}"],
         [label["gradient_steps"], str(int(contacts["gradient_steps"].sum()))],
     ]
+
+
+def _alone(run: Run, label: str) -> Table:
+    """The line on training alone; none if nobody trained alone."""
+    if ALONE not in run.contacts or run.contacts[ALONE].isna().all():
+        return []
+    trained, count = int(run.clients.groupby("visit")["alone_test_acc"].count().max()), run.clients["client"].nunique()
+    sample = f", in a sample of {trained} of {count} clients" if trained < count else ""
+    return [[label, _percent(_last(run.contacts[ALONE], float("nan"))) + sample]]
 
 
 def _ending(run: Run) -> str:

@@ -11,16 +11,16 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedmule.analysis.measures import PERSONAL
+from fedmule.analysis.measures import GAIN, PERSONAL
 from fedmule.analysis.plots import draw_comparison, draw_costs, draw_curves, draw_effect, draw_heat, draw_search
 from fedmule.analysis.plots.curves import COSTS
-from fedmule.analysis.plots.studies import draw_panels, heat_limits
+from fedmule.analysis.plots.studies import draw_panels, has_gain, heat_limits
 from fedmule.analysis.plots.style import picture
 from fedmule.analysis.plots.words import axis_of
 from fedmule.analysis.report.content import Content, Item
 from fedmule.analysis.studies import Study, combinations_table
 
-RESULTS = (PERSONAL, "token_test_acc", "sim_time_s", "bytes")
+RESULTS = (GAIN, PERSONAL, "token_test_acc", "sim_time_s", "bytes")
 MOST_PANELS = 12
 MOST_LETTERS = 60  # of all labels below one panel of effects; more are drawn at an angle
 COMPARED = ("learning.algorithm", "column")  # what comparisons and experiments vary
@@ -34,7 +34,7 @@ def study_content(study: Study) -> Content:
         if study.study.get("common_random_numbers", True)
         else "Every combination has seeds of its own."
     )
-    content = Content(f"Study {name}", combinations_table(study.index, study.parameters), legend)
+    content = Content(f"Study {name}", combinations_table(study.index, study.parameters), legend=legend)
     if len(study.done):
         _search(study, content)
         _figures(study, study.free(), content)
@@ -64,7 +64,10 @@ def _figures(study: Study, free: Sequence[str], content: Content) -> None:
         draw = partial(draw_comparison, study, free[0])
         content.items.append(Item("comparison", "Compared side by side", text, draw))
     if len(free) == 1:
-        text = f"Accuracy of personal models and token, simulated time and bytes by {free[0]}; small dots are runs."
+        text = (
+            f"Gain over training alone, accuracy of personal models and token, simulated time and bytes by {free[0]}; "
+            "small dots are runs."
+        )
         content.items.append(Item("effect", f"The effect of {free[0]}", text, lambda: _effects(study)))
         text = f"Mean personal accuracy with its 95 % band over seeds for each {free[0]}, against its cost."
         content.items.append(Item("accuracy", "Accuracy against cost", text, lambda: draw_costs(study)))
@@ -73,9 +76,19 @@ def _figures(study: Study, free: Sequence[str], content: Content) -> None:
     _curves(study, free, content)
 
 
+def _known(study: Study) -> list[str]:
+    """The results to show: the gain over training alone only where it is known."""
+    return list(RESULTS if has_gain(study) else RESULTS[1:])
+
+
 def _effects(study: Study) -> Figure:
-    figure = picture(11.0, 7.0)
-    for axes, metric in zip(figure.subplots(2, 2).ravel(), RESULTS, strict=True):
+    results = _known(study)
+    across = (len(results) + 1) // 2
+    figure = picture(5.5 * across, 7.0)
+    panels = figure.subplots(2, across).ravel()
+    for axes in panels[len(results) :]:
+        axes.set_axis_off()
+    for axes, metric in zip(panels, results, strict=False):
         draw_effect(study, metric=metric, axes=axes)
         labels = axes.get_xticklabels()
         if sum(len(label.get_text()) for label in labels) > MOST_LETTERS:
@@ -91,7 +104,7 @@ def _heat_maps(study: Study, free: Sequence[str], content: Content) -> None:
         left = f"Heat maps of {x} and {y}: {panels} combinations of {', '.join(others)} are too many to show"
         content.missing.append(f"{left}; draw those you want with draw_heat(study, where=…).")
         return
-    for metric in RESULTS:
+    for metric in _known(study):
         name = axis_of(metric)
         each = f", a panel for each {' and '.join(others)}" if others else ""
         text = f"Mean over seeds ± 95 % interval{each}; hatched where no run is done."

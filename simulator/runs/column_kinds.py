@@ -20,6 +20,7 @@ class Scale:
 
 
 HOURS, MEGABYTES, PERCENT = Scale("h", 3600.0), Scale("MB", 1e6), Scale("%", 0.01)
+POINTS = Scale("points", 0.01)  # differences of shares
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ SECONDS = partial(Column, REAL, unit="s")
 HOURLY = partial(SECONDS, scale=HOURS)
 SIM_TIME, HOST_TIME = partial(HOURLY, label="simulated time"), partial(SECONDS, label="host time")
 SHARE = partial(Column, REAL, unit="share", scale=PERCENT)  # 0 to 1
+GAIN = partial(Column, REAL, unit="share", scale=POINTS)
 METRES = partial(Column, REAL, unit="m")
 LAST = partial(Column, REAL, summary="last")
 OVERVIEW = partial(LAST, all_clients=True)

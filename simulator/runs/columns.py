@@ -19,6 +19,7 @@ from fedmule.simulator.runs.column_kinds import (
     BYTES_DOWN,
     BYTES_UP,
     COUNT,
+    GAIN,
     HOST_TIME,
     HOURLY,
     IDS,
@@ -150,6 +151,16 @@ class ContactRow:
             all_clients=True,
         ),
     ] = None
+    alone_test_acc_mean: Annotated[
+        float | None,
+        SHARE(
+            "test accuracy of the models that clients would have by now without any vehicle, mean over those clients "
+            "that train alone too",
+            label="test accuracy of training alone",
+            summary="last",
+            all_clients=True,
+        ),
+    ] = None
     train_loss: Annotated[
         float | None,
         LAST(
@@ -196,6 +207,9 @@ class ClientRows:
     test_acc: Annotated[FloatArray, SHARE("test accuracy of its personal model on its own test data")]
     token_test_acc: Annotated[
         FloatArray, SHARE("of the token on the same data: what the client would get from the vehicle now")
+    ]
+    alone_test_acc: Annotated[
+        FloatArray, SHARE("of the model it would have by now without any vehicle; null if it does not train alone")
     ]
     test_samples: Annotated[IntArray, COUNT("how many samples these are")]
     visits: Annotated[IntArray, COUNT("times a vehicle came to this client")]
@@ -308,6 +322,7 @@ class LastValues(TypedDict):
     """Columns of contacts whose last value that is not null goes into the summary as it is."""
 
     token_test_acc: float | None
+    alone_test_acc_mean: float | None
     train_loss: float | None
     violation_max: float | None
     violation_rms: float | None
@@ -319,7 +334,30 @@ class LastValues(TypedDict):
     kappa: float | None
 
 
-class Summary(_Totals, LastValues):
+class OverAlone(TypedDict):
+    """The run compared with training alone, at its end; null if nobody trains alone."""
+
+    alone_clients: Annotated[int, COUNT("how many clients train alone too: all of them, or a random sample")]
+    gain_over_alone: Annotated[
+        float | None,
+        GAIN(
+            "test accuracy of personal models − that of training alone, mean over these clients",
+            label="gain over training alone",
+        ),
+    ]
+    gain_over_alone_half_width: Annotated[
+        float | None,
+        GAIN(
+            "half-width of its 95 % interval over clients (Student's t); null for a single one",
+            label="half-width of the gain's interval",
+        ),
+    ]
+    clients_better_off: Annotated[int, COUNT("how many of them have a more accurate personal model")]
+    clients_worse_off: Annotated[int, COUNT("how many of them have a less accurate one")]
+    verdict: Annotated[str | None, Column(TEXT, "the comparison in a sentence")]
+
+
+class Summary(_Totals, LastValues, OverAlone):
     """summary.json: how the run ended, totals and last values.
 
     Keys without a column of their own here are the totals or last values of a column of contacts.

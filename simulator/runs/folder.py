@@ -171,7 +171,8 @@ class RunLog(NoLog):
         self._tables["meetings"].append({name: [value] for name, value in vars(row).items()})
 
     def clients(self, rows: ClientRows) -> None:
-        self._tables["clients"].append(vars(rows))
+        alone = np.ma.masked_invalid(rows.alone_test_acc)  # null for clients that do not train alone
+        self._tables["clients"].append({**vars(rows), "alone_test_acc": alone})
 
     def graph(self, visit: int, sim_time_s: float, edges: IntArray) -> None:
         if len(edges):

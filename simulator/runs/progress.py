@@ -238,6 +238,7 @@ def summary_text(summary: Summary, folder: str) -> str:
         f"{summary['active']} exchanges got through"
         + (f"; {summary['missed']} times a client was not reached" if summary["missed"] else ""),
         *([_meetings_line(summary)] if summary["meetings"] else []),
+        *([f"  verdict  {summary['verdict']}"] if summary.get("verdict") else []),
         f"  results  {folder}",
         f'           from fedmule import load_run; run = load_run("{folder}"); run.contacts',
     ]

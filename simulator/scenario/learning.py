@@ -223,6 +223,11 @@ class Learning(Part):
         "evaluate models after every contact; false: only every `evaluate_every` visits, for large models, which take "
         "longer to evaluate on all their test samples than to train for a visit",
     )
+    alone: bool | Count = key(
+        True,
+        "train clients without any vehicle too, to compare with: as many as cost about a tenth of the run, or this "
+        "number at any cost; false: nobody",
+    )
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "where models and data are kept: auto takes a GPU if there is one"
     )

@@ -118,10 +118,10 @@ def test_moved_clients_are_evaluated_on_their_new_data_but_not_in_a_replay(learn
     made.append(learner(site_data=data))
     one = made[0]
     before = one.test.accuracy.copy()
-    ReplayingLearner(one, Journal()).move(np.array([0, 3]), np.array([1, 1]), 0.0)
+    ReplayingLearner(one, Journal()).move(np.array([0, 3]), np.array([1, 1]), 5.0)
     assert data.calls == [([0, 3], [1, 1])]
     np.testing.assert_array_equal(one.test.accuracy, before)
-    one.move(np.array([0, 3]), np.array([1, 1]), 0.0)
+    one.move(np.array([0, 3]), np.array([1, 1]), 5.0)
     np.testing.assert_allclose(one.test.accuracy, Evaluator(one.algorithm).test.accuracy)
     assert (one.test.accuracy != before).any()
 

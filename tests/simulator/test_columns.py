@@ -25,20 +25,23 @@ PAGE = Path(__file__).parents[2] / "docs" / "columns.md"
 INTEGER, REAL, TEXT = ("int64", "double", "string")
 CONTRACT = {
     "contacts": {
-        **{"visit": INTEGER, "client": INTEGER, "sim_time_s": REAL, "host_time_s": REAL, "vehicle": INTEGER},
+        **{"contact": INTEGER, "visit": INTEGER, "in_passing": "bool", "client": INTEGER},
+        **{"sim_time_s": REAL, "host_time_s": REAL, "vehicle": INTEGER},
         **{"vehicle_x_m": REAL, "vehicle_y_m": REAL, "travel_s": REAL, "contact_s": REAL, "airtime_s": REAL},
         **{"compute_s": REAL, "missed": INTEGER, "neighbours": INTEGER, "active": INTEGER, "delivered": INTEGER},
         **{"active_ids": "list<item: int32>", "delivered_ids": "list<item: int32>"},
         **dict.fromkeys(("bytes_down", "bytes_up", "bytes_between", "payload_bytes", "gradient_steps"), INTEGER),
         "age_s": REAL,
         **dict.fromkeys(("personal_test_acc_mean", "personal_test_acc_weighted"), REAL),
-        **dict.fromkeys(("personal_validation_acc_mean", "token_test_acc", "train_loss", "violation_max"), REAL),
+        **dict.fromkeys(("personal_validation_acc_mean", "token_test_acc", "alone_test_acc_mean"), REAL),
+        **dict.fromkeys(("train_loss", "violation_max"), REAL),
         **dict.fromkeys(("violation_rms", "violated_share", "dual_norm", "lagrangian", "lyapunov"), REAL),
         **dict.fromkeys(("token_step_norm", "kappa"), REAL),
     },
     "clients": {
-        **{"visit": INTEGER, "sim_time_s": REAL, "client": INTEGER, "group": TEXT},
+        **{"contact": INTEGER, "visit": INTEGER, "sim_time_s": REAL, "client": INTEGER, "group": TEXT},
         **{"test_acc": REAL, "token_test_acc": REAL},
+        **{"alone_test_acc": REAL},
         **dict.fromkeys(("test_samples", "visits", "participations", "gradient_steps"), INTEGER),
         **{"bytes_down": INTEGER, "bytes_up": INTEGER},
     },

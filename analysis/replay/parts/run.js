@@ -50,6 +50,7 @@ class Replay {
       byId("speed").append(element("option", { value: String(speed), textContent: `${numberText(speed, 9)}×` }));
     }
     byId("total").textContent = clockText(this.history.end);
+    byId("alone").hidden = !this.lines.alone.times.length;
     byId("map").style.setProperty("--aspect", String(content.size_m[1] / content.size_m[0]));
     const slider = byId("slider");
     slider.max = String(this.history.end || 1);
@@ -65,6 +66,7 @@ class Replay {
     this.lines = {
       personal: accuracy("personal_test_acc_mean", content.start.personal, { colour: "personal" }),
       token: accuracy("token_test_acc", content.start.token, { colour: "token", dashed: true }),
+      alone: accuracy("alone_test_acc_mean", content.start.alone, { colour: "alone", dashed: true }),
       down,
       up,
     };
@@ -72,7 +74,7 @@ class Replay {
     const seek = (time) => this.player.seek(time);
     return [
       new Chart(byId("accuracy-chart"), {
-        lines: [this.lines.personal, this.lines.token], end, top: 1, text: (value) => percentText(value, 0), seek,
+        lines: [this.lines.alone, this.lines.token, this.lines.personal], end, top: 1, text: (value) => percentText(value, 0), seek,
       }),
       new Chart(byId("bytes-chart"), { lines: [down, up], end, top: roundAbove(most), text: bytesText, seek }),
     ];
@@ -208,6 +210,7 @@ class Replay {
     setText("now", this.doing(0, time));
     setText("personal-now", percentText(lastValue(this.lines.personal, time)));
     setText("token-now", percentText(lastValue(this.lines.token, time)));
+    setText("alone-now", percentText(lastValue(this.lines.alone, time)));
     setText("down-now", bytesText(lastValue(this.lines.down, time)));
     setText("up-now", bytesText(lastValue(this.lines.up, time)));
     const slider = byId("slider");

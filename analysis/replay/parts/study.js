@@ -45,6 +45,7 @@ class StudyPage {
   makeAxes() {
     const { parameters, results } = this.content;
     byId("metric").append(...results.map((result, i) => element("option", { value: String(i), textContent: resultName(result) })));
+    if (results.length) byId("metric").value = String(this.content.in_map);
     for (const id of ["down", "across"]) {
       byId(id).append(...parameters.map(({ key }, i) => element("option", { value: String(i), textContent: key })),
         element("option", { value: "", textContent: "nothing" }));

@@ -1,0 +1,117 @@
+"""Training alone: what clients would have without any vehicle, each on its own data and on its own clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import IntArray, Task
+from fedmule.learning.held_out import Choice, Plan, Pools, blocks, judge, train
+
+FloatArray = NDArray[np.float64]
+
+HALVINGS = 32  # more than there are lengths of plans
+
+
+class Alone:
+    """Trains a sample of clients alone, from simulated time 0 on, no further than it is asked for.
+
+    By time t a client can have taken t · FLOP/s ÷ FLOPs of a step. Once that is `longest` steps, or half, a quarter,
+    … of it, the client has the best model of that many steps: step size and number of steps are chosen on samples it
+    holds out of its training samples, and the model is trained on all of them from the start model. Choosing takes no
+    simulated time.
+    """
+
+    def __init__(
+        self, task: Task, clients: IntArray, longest: int, flops_per_s: FloatArray, flops_per_step: float
+    ) -> None:
+        self._task = task
+        self.clients = clients  # [m] the sample, ascending
+        self.longest = longest  # steps
+        self.gradient_steps = 0  # computed so far, those of choices included
+        self._steps_per_s = flops_per_s[clients] / flops_per_step
+        count = len(clients)
+        self.models = task.start.repeat(count, 1)  # [m,d]
+        self._start = task.start.expand(count, -1)  # [m,d] where each began
+        self._began_s = np.zeros(count)
+        self._trained = np.zeros(count, dtype=np.int64)  # steps that were possible when a model was trained last
+        self._times_moved = np.zeros(count, dtype=np.int64)
+        self.step_size, self.steps = np.zeros(count), np.zeros(count, dtype=np.int64)  # [m] of each client's plan
+        self._accuracy = np.full(task.data.clients, np.nan)
+        self._evaluate(np.arange(count))
+
+    def accuracy(self, now: float) -> FloatArray:
+        """Return the test accuracy [n] of the models trained alone by now; nan for clients outside the sample."""
+        self._advance(now)
+        return self._accuracy.copy()
+
+    def steps_by(self, now: float) -> IntArray:
+        """Return the gradient steps [m] that each client can have taken by now."""
+        possible = (now - self._began_s) * self._steps_per_s
+        return np.floor(np.minimum(possible, 2.0**53)).astype(np.int64)
+
+    def leave(self, clients: IntArray, now: float) -> None:
+        """Train up to now: the data of these clients are about to change."""
+        if np.isin(self.clients, clients).any():
+            self._advance(now)
+
+    def arrive(self, clients: IntArray, now: float) -> None:
+        """Start again with the models the clients have: their data have changed."""
+        who = np.flatnonzero(np.isin(self.clients, clients))
+        if len(who):
+            self._start = self._start.clone()
+            self._start[who] = self.models[who]
+            self._began_s[who] = now
+            self._trained[who] = 0
+            self._times_moved[who] += 1
+            self._evaluate(who)
+
+    def constants(self) -> list[object]:
+        """Objects the checkpoint must not copy."""
+        return [self._task]
+
+    def _advance(self, now: float) -> None:
+        """Train those who can take more steps by now than when they were trained last."""
+        lengths = self._reached(self.steps_by(now))
+        for length in np.unique(lengths[lengths > self._trained]).tolist():
+            due = np.flatnonzero((lengths == length) & (lengths > self._trained))
+            for who in blocks(due, length, self._task.settings.batch_size):
+                self._train(who, length)
+                self._trained[who] = length
+                self._evaluate(who)
+
+    def _reached(self, steps: IntArray) -> IntArray:
+        """The longest of `longest`, half of it, a quarter, … that is not more than the steps [m]; 0 if none is."""
+        lengths = np.unique([self.longest >> i for i in range(HALVINGS)])  # ascending, with 0
+        return lengths[np.searchsorted(lengths, steps, side="right") - 1]
+
+    def _train(self, who: IntArray, length: int) -> None:
+        """Choose plans of at most `length` steps and train the models [who] by them."""
+        number = self._times_moved[who] * HALVINGS + length.bit_length()  # lengths differ in theirs
+        pools = Pools(self._task, self.clients[who], number)
+        start = self._start[torch.from_numpy(who).to(self.models.device)]
+        choice = Choice(self._task, pools, start, length)
+        plans = choice.plans()
+        self.gradient_steps += choice.gradient_steps
+        for plan in sorted(set(plans), key=lambda plan: (plan.step_size, plan.steps)):
+            same = [i for i, other in enumerate(plans) if other == plan]
+            self._carry_out(plan, pools, who, start, same)
+
+    def _carry_out(self, plan: Plan, pools: Pools, who: IntArray, start: Tensor, same: list[int]) -> None:
+        """Train the clients who[same] on all their samples; a model that diverges is not kept."""
+        batches = pools.batches([(i, -1) for i in same], plan.steps)
+        x = train(self._task, start[same], batches, plan.step_size)
+        self.gradient_steps += plan.steps * len(same)
+        sound = torch.isfinite(x).all(dim=1, keepdim=True)
+        self.models[who[same]] = torch.where(sound, x, start[same])
+        self.step_size[who[same]], self.steps[who[same]] = plan.step_size, plan.steps
+
+    def _evaluate(self, who: IntArray) -> None:
+        data = self._task.data
+        for i in who.tolist():
+            client = int(self.clients[i])
+            rows = slice(int(data.test_first[client]), int(data.first[client + 1]))
+            found = judge(self._task, self.models[i], data.features[rows], data.labels[rows].cpu().numpy())
+            self._accuracy[client] = 1 - found.wrong.mean()
