@@ -106,7 +106,7 @@ def test_an_interrupted_run_ends_cleanly(tmp_path: Path, stop: signal.Signals) -
     assert "Traceback" not in err
     run = load_run(tmp_path / "run")
     assert (run.finished, run.summary["stopped_by"]) == (False, "interrupted")
-    assert len(run.contacts) == run.summary["visits"] > 0
+    assert len(run.contacts) == run.summary["contacts"] > 0
     assert not list((tmp_path / "run").glob("*.arrows"))
 
 
@@ -118,7 +118,7 @@ def test_a_killed_run_can_be_read(tmp_path: Path) -> None:
     run = load_run(tmp_path / "run")
     assert not run.finished
     assert run.summary == {}
-    assert list(run.contacts["visit"]) == list(range(1, len(run.contacts) + 1))
+    assert list(run.contacts["contact"]) == list(range(1, len(run.contacts) + 1))
     assert len(run.contacts) >= 20
     assert len(run.track) > 0
 

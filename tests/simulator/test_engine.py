@@ -26,6 +26,8 @@ from fedmule.simulator.streams import Streams
 
 Small = Callable[..., Scenario]
 
+BY_DISTANCE = {"contact": "approach", "in_passing": False}
+
 
 def client_positions(run: Run, client: int, times: Any) -> Any:
     track = run.track[(run.track["node"] == "client") & (run.track["id"] == client)]
@@ -83,7 +85,7 @@ def test_streams_are_independent_and_uniform() -> None:
 
 
 def test_arrives_within_approach_and_stands_still_in_the_contact(small: Small, tmp_path: Path) -> None:
-    result = run(small(vehicle={"approach_m": 3.0}, stop={"visits": 40}), tmp_path / "run")
+    result = run(small(vehicle={**BY_DISTANCE, "approach_m": 3.0}, stop={"visits": 40}), tmp_path / "run")
     contacts = result.contacts
     arrived = contacts["sim_time_s"] - contacts["contact_s"]
     where = contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy()
@@ -134,7 +136,7 @@ def test_clients_not_reached_are_counted_from_contact_to_contact(small: Small, t
     scenario = small(
         terrain={"obstacles": []},
         clients={"count": 2, "mobility": {"kind": "trace", "path": str(tmp_path / "trace.csv")}},
-        vehicle={"give_up_s": 30.0, "speed_mps": 9.0, "approach_m": 0.1, "walk": "oldest_first"},
+        vehicle={**BY_DISTANCE, "give_up_s": 30.0, "speed_mps": 9.0, "approach_m": 0.1, "walk": "oldest_first"},
         stop={"visits": 12},
     )
     result = run(scenario, tmp_path / "run")
@@ -146,8 +148,8 @@ def test_clients_not_reached_are_counted_from_contact_to_contact(small: Small, t
 
 
 def test_report_errors_larger_than_the_approach_delay_but_do_not_prevent_visits(small: Small, tmp_path: Path) -> None:
-    exact = run(small(clients={"report_error_m": 0.0}), tmp_path / "exact")
-    vague = run(small(clients={"report_error_m": 8.0}), tmp_path / "vague")
+    exact = run(small(vehicle=BY_DISTANCE, clients={"report_error_m": 0.0}), tmp_path / "exact")
+    vague = run(small(vehicle=BY_DISTANCE, clients={"report_error_m": 8.0}), tmp_path / "vague")
     assert len(vague.contacts) == 20
     assert vague.contacts["travel_s"].sum() > exact.contacts["travel_s"].sum()
 
@@ -156,9 +158,9 @@ def test_report_errors_larger_than_the_approach_delay_but_do_not_prevent_visits(
 
 
 def test_the_log_adds_up(small: Small, tmp_path: Path) -> None:
-    result = run(small(), tmp_path / "run")
+    result = run(small(vehicle={"in_passing": False}), tmp_path / "run")
     contacts, clients, summary = result.contacts, result.clients, result.summary
-    assert list(contacts["visit"]) == list(range(1, 21))
+    assert list(contacts["visit"]) == list(contacts["contact"]) == list(range(1, 21))
     assert np.allclose((contacts["travel_s"] + contacts["contact_s"]).cumsum(), contacts["sim_time_s"])
     assert sorted(clients["visit"].unique()) == [0, 5, 10, 15, 20]
     last = clients[clients["visit"] == 20]
@@ -180,13 +182,13 @@ def test_the_log_adds_up(small: Small, tmp_path: Path) -> None:
 
 
 def test_who_takes_part(small: Small, tmp_path: Path) -> None:
-    everyone = run(small(), tmp_path / "all").contacts
+    everyone = run(small(vehicle={"in_passing": False}), tmp_path / "all").contacts
     assert (everyone["active"] == everyone["neighbours"]).all()
     assert everyone["neighbours"].max() > 3
-    visited = run(small(learning={"active": "visited"}), tmp_path / "visited").contacts
+    visited = run(small(learning={"active": "visited"}), tmp_path / "visited").visits
     assert (visited["active"] == 1).all()
     assert all(ids[0] == client for ids, client in zip(visited["active_ids"], visited["client"], strict=True))
-    two = run(small(learning={"active": 2}), tmp_path / "two").contacts
+    two = run(small(learning={"active": 2}, vehicle={"in_passing": False}), tmp_path / "two").contacts
     assert (two["active"] == np.minimum(two["neighbours"], 2)).all()
     assert all(client in ids for ids, client in zip(two["active_ids"], two["client"], strict=True))
 
@@ -294,7 +296,7 @@ def test_stops(small: Small, tmp_path: Path) -> None:
     assert timed.summary["sim_time_s"] == 100.0
     assert timed.contacts["sim_time_s"].max() <= 100.0
     assert timed.track["sim_time_s"].max() == 100.0
-    assert timed.clients["visit"].max() == len(timed.contacts)
+    assert timed.clients["contact"].max() == len(timed.contacts)
     fedavg = {"algorithm": "fedavg"}
     sized = run(small(learning=fedavg, stop={"total_bytes": 50_000}), tmp_path / "bytes").contacts
     spent = (sized["bytes_down"] + sized["bytes_up"]).cumsum()
@@ -317,7 +319,7 @@ def test_a_run_that_diverges_stops_and_says_so(small: Small, tmp_path: Path) -> 
 def test_positions_are_redrawn(small: Small, tmp_path: Path) -> None:
     mobility = {"kind": "redrawn", "every_visits": 5, "neighbours": 2, "neighbour_range_m": 80.0}
     result = run(small(clients={"mobility": mobility}), tmp_path / "run")
-    times = result.contacts["sim_time_s"].to_numpy()
+    times = result.visits["sim_time_s"].to_numpy()
     jumps = {t for t, rows in result.track[result.track["node"] == "client"].groupby("sim_time_s") if len(rows) == 16}
     assert jumps - {0.0, times[-1]} == {times[4], times[9], times[14]}
 
