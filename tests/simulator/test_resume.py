@@ -82,6 +82,8 @@ CASES: dict[str, dict[str, Any]] = {
     "star": {"learning": {"algorithm": "fedavg", "server": "star", "active": 3}},
     "late": {"clients": {"late": 3, "late_at": 0.5}},
     "mlp": {"learning": {"model": "mlp"}},
+    "slow devices": {"clients": {"compute_flops_per_s": 3e4}, "learning": {"local_steps": 1}},
+    "nobody alone": {"learning": {"alone": False}},
     "two vehicles": {"vehicle": {"count": 2}, "radio": {"kind": "disc", "range_m": 80.0}},
     "three that average": {"vehicle": {"count": 3}, "learning": {"algorithm": "fedavg"}},
     "round the clock": {"vehicle": {"walk": "oldest_first"}, "stop": {"sim_time_s": 400.0}},
