@@ -59,7 +59,7 @@ def test_one_client() -> None:
 
 
 def test_what_is_compared() -> None:
-    assert text([1.0, 1.1], algorithm="local").startswith("Training only at contacts: +1.0")
+    assert text([1.0, 1.1], algorithm="local").startswith("Training only at contacts: +1.1")
     assert text([1.0, 1.1], server="star").startswith("Sharing a model over a server: ")
 
 
