@@ -61,8 +61,8 @@ class Alone:
         """Start again with the models the clients have: their data have changed."""
         who = np.flatnonzero(np.isin(self.clients, clients))
         if len(who):
-            self._start = self._start.clone()
-            self._start[who] = self.models[who]
+            index = self._index(who)
+            self._start = self._start.clone().index_copy_(0, index, self.models[index])
             self._began_s[who] = now
             self._trained[who] = 0
             self._times_moved[who] += 1
@@ -91,7 +91,7 @@ class Alone:
         """Choose plans of at most `length` steps and train the models [who] by them."""
         number = self._times_moved[who] * HALVINGS + length.bit_length()  # lengths differ in theirs
         pools = Pools(self._task, self.clients[who], number)
-        start = self._start[torch.from_numpy(who).to(self.models.device)]
+        start = self._start[self._index(who)]
         choice = Choice(self._task, pools, start, length)
         plans = choice.plans()
         self.gradient_steps += choice.gradient_steps
@@ -102,11 +102,15 @@ class Alone:
     def _carry_out(self, plan: Plan, pools: Pools, who: IntArray, start: Tensor, same: list[int]) -> None:
         """Train the clients who[same] on all their samples; a model that diverges is not kept."""
         batches = pools.batches([(i, -1) for i in same], plan.steps)
-        x = train(self._task, start[same], batches, plan.step_size)
+        before = start[self._index(np.array(same))]
+        x = train(self._task, before, batches, plan.step_size)
         self.gradient_steps += plan.steps * len(same)
         sound = torch.isfinite(x).all(dim=1, keepdim=True)
-        self.models[who[same]] = torch.where(sound, x, start[same])
+        self.models.index_copy_(0, self._index(who[same]), torch.where(sound, x, before))
         self.step_size[who[same]], self.steps[who[same]] = plan.step_size, plan.steps
+
+    def _index(self, rows: IntArray) -> Tensor:
+        return torch.from_numpy(rows).to(self.models.device)
 
     def _evaluate(self, who: IntArray) -> None:
         data = self._task.data

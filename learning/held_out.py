@@ -198,9 +198,10 @@ class Choice:
         at = [row for i in clients for row in self._at[i]]
         if not at:
             return
-        owners = torch.tensor([self._members[row][0] for row in at], device=self._x.device)
-        batches = self._batches[:steps]
-        batches = batches if len(at) == len(self._members) else batches[:, torch.tensor(at, device=batches.device)]
+        device, batches = self._x.device, self._batches[:steps]
+        if len(at) < len(self._members):
+            batches = batches.index_select(1, torch.tensor(at).to(device))
+        owners = torch.tensor([self._members[row][0] for row in at]).to(device)
         models = train(self._task, self._x[owners], batches, first_step)
         self.gradient_steps += steps * len(at)
         judged = {row: judge(self._task, x, *self._held[row]) for x, row in zip(models, at, strict=True)}

@@ -88,10 +88,13 @@ def test_accuracy_of_one_run_is_its_log(runs: list[Run]) -> None:
         "bytes": (contacts["bytes_down"] + contacts["bytes_up"]).cumsum() / 1e6,
     }.items():
         axes = draw_accuracy(runs[0], against).axes[0]
-        personal, token = axes.lines
+        personal, token, alone = axes.lines
         assert list(personal.get_xdata()) == pytest.approx(list(x))
         assert list(personal.get_ydata()) == pytest.approx(list(100 * contacts["personal_test_acc_mean"]))
         assert len(np.asarray(token.get_xdata())) == contacts["token_test_acc"].notna().sum()
+        assert list(alone.get_ydata()) == pytest.approx(list(100 * contacts["alone_test_acc_mean"].dropna()))
+    older = replace(runs[0], contacts=contacts.drop(columns="alone_test_acc_mean"))
+    assert len(draw_accuracy(older).axes[0].lines) == 2
     with pytest.raises(ValueError, match="must be one of sim_time_s"):
         draw_accuracy(runs[0], "hours")
 
@@ -202,8 +205,18 @@ def test_runs_without_a_visit_are_drawn_empty(runs: list[Run]) -> None:
 # --- studies --------------------------------------------------------------------------------------------------
 
 
+def test_a_heat_map_shows_the_gain_over_training_alone_unless_asked_for_another_result(study: Study) -> None:
+    index = study.index.assign(gain_over_alone=study.index["personal_test_acc_mean"] - 0.08)
+    figure = draw_heat(replace(study, index=index))
+    assert texts(figure.axes[0]) == ["-7.9\n± 0.248", "2.1\n± 0.248", "-6.9\n± 0.248", "3.1\n± 0.248"]
+    assert figure.axes[0].images[0].get_clim() == pytest.approx((-7.9, 7.9))
+    assert figure.axes[1].get_ylabel() == "gain over training alone (points)"
+    unknown = draw_heat(replace(study, index=study.index.assign(gain_over_alone=math.nan)))
+    assert unknown.axes[1].get_ylabel() == "personal test accuracy (%)"
+
+
 def test_a_heat_map_has_means_and_intervals(study: Study) -> None:
-    axes = draw_heat(study).axes[0]
+    axes = draw_heat(study, metric="personal_test_acc_mean").axes[0]
     assert axes.get_xlabel() == "vehicle speed (m/s)"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["5", "10"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["disc", "ble"]
@@ -217,7 +230,7 @@ def test_a_heat_map_marks_failed_runs(study: Study) -> None:
     gone = (index["vehicle.speed_mps"] == 5) & (index["radio.kind"] == "disc")
     index.loc[gone, "status"] = "failed"
     index.loc[index.index[-1], "personal_test_acc_mean"] = math.nan
-    axes = draw_heat(replace(study, index=index)).axes[0]
+    axes = draw_heat(replace(study, index=index), metric="personal_test_acc_mean").axes[0]
     assert len(axes.patches) == 1
     assert texts(axes)[-1].endswith("(2 of 3)")
 

@@ -140,7 +140,10 @@ def part(studies: Path, to: Path, keep: Callable[[pd.DataFrame], pd.Series]) -> 
 
 def test_three_parameters_are_heat_maps_with_panels(studies: Path) -> None:
     content = content_of(studies / "three")
-    heats = [f"heat-{name}" for name in ("personal_test_acc_mean", "token_test_acc", "sim_time_s", "bytes")]
+    heats = [
+        f"heat-{name}"
+        for name in ("gain_over_alone", "personal_test_acc_mean", "token_test_acc", "sim_time_s", "bytes")
+    ]
     costs = [f"accuracy-{name}" for name in ("sim_time_s", "host_time_s", "visits", "bytes")]
     assert [item.name for item in content.items] == heats + costs
     assert len(content.items[0].draw().axes) == 4  # two panels, a colour bar each

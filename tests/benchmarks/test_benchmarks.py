@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import alone_share
 import pytest
 import replay_page
 import study_loading
@@ -74,3 +75,11 @@ def test_a_tour_visits_everyone_in_as_many_visits_and_drives_less_than_a_random_
     visits, _, seconds, _ = walks.measure(walks.scenario("static", "tour", 0, 60))
     assert visits == 40
     assert seconds < walks.measure(walks.scenario("static", "degree", 0, 60))[2]
+
+
+def test_training_alone_takes_about_a_tenth_of_a_run() -> None:
+    alone_share.measure("smoke")
+    found = [alone_share.measure("smoke") for _ in range(3)]
+    assert found[0].sample == found[0].clients == 12
+    assert len({run.gradient_steps for run in found}) == 1
+    assert min(run.share for run in found) < 0.2  # 8 % as measured
