@@ -110,7 +110,7 @@ class Checkpoints:
         self._next_s = time.perf_counter() + every_s
         self.problem: str | None = None  # why there are none
 
-    def after_visit(self) -> None:
+    def after_contact(self) -> None:
         """Write a checkpoint if one is due, or if the run was interrupted."""
         interrupted = self._simulation.ledger.stopped_by == "interrupted"
         if self._every_s and self.problem is None and (interrupted or time.perf_counter() >= self._next_s):

@@ -71,7 +71,7 @@ def run_scenario(
 
     def watch(ledger: Ledger) -> None:
         progress(ledger)
-        checkpoints.after_visit()
+        checkpoints.after_contact()
 
     try:
         with _interruptible(simulation) if interruptible else nullcontext():

@@ -39,19 +39,19 @@ class Killed(Exception):
 
 @pytest.fixture
 def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """killed(scenario, kept, at): the folder of a run with a checkpoint of visit `kept` that died after visit `at`."""
+    """killed(scenario, kept, at): the folder of a run with a checkpoint of contact `kept` that died after `at`."""
 
     def kill(scenario: Scenario, kept: int, at: int, resume: bool = False) -> Path:
-        def after_visit(self: Any) -> None:
-            visits = self._simulation.ledger.visits
-            if visits == kept:
+        def after_contact(self: Any) -> None:
+            contacts = self._simulation.ledger.contacts
+            if contacts == kept:
                 self._write()
-            if visits == at:
+            if contacts == at:
                 self._log.lengths()  # what was flushed after the checkpoint
                 raise Killed
 
         with monkeypatch.context() as patch:
-            patch.setattr(Checkpoints, "after_visit", after_visit)
+            patch.setattr(Checkpoints, "after_contact", after_contact)
             with pytest.raises(Killed):
                 run_scenario(scenario, str(tmp_path / "killed"), resume=resume)
         return tmp_path / "killed"
@@ -86,8 +86,8 @@ CASES: dict[str, dict[str, Any]] = {
     "slow devices": {"clients": {"compute_flops_per_s": 3e4}, "learning": {"local_steps": 1}},
     "nobody alone": {"learning": {"alone": False}},
     "a route": {
-        "vehicle": {"route": {"points": [[20.0, 20.0], [280.0, 20.0], [280.0, 180.0]]}},
-        "stop": {"sim_time_s": 200.0},
+        "vehicle": {"route": {"points": [[20.0, 20.0], [280.0, 20.0]], "end": "there_and_back"}},
+        "stop": {"sim_time_s": 600.0},
     },
     "by distance": {"vehicle": {"contact": "approach", "in_passing": False}},
     "aiming ahead": {"vehicle": {"search": "ahead"}, "clients": {"report_period_s": 30.0}},
@@ -143,7 +143,7 @@ def test_nobody_learns_again_what_the_checkpoint_has(
     update = FedAvg.update
     monkeypatch.setattr(FedAvg, "update", lambda self, contact: updates.append(contact) or update(self, contact))
     resumed(scenario, folder)
-    assert len(updates) <= 5
+    assert len(updates) <= len(load_run(folder).contacts) - 15
 
 
 class Clock:
@@ -167,7 +167,7 @@ def test_host_time_continues_from_the_checkpoint(
     monkeypatch.setattr(ledger, "time", Clock(9e6))  # long after, on a computer with another clock
     again = resumed(small(), folder)
     before, after = complete.contacts["host_time_s"], again.contacts["host_time_s"]
-    assert before.tolist() == [k + 1.0 for k in range(20)]
+    assert before.tolist() == [k + 1.0 for k in range(len(before))]
     assert after[:7].tolist() == before[:7].tolist()
     assert after.is_monotonic_increasing
     # Writing the checkpoint asked once, and so did going on from it.
@@ -190,7 +190,7 @@ def test_a_replay_leaves_learner_and_log_to_the_live_phase(
     with pytest.raises(KeyboardInterrupt):
         simulation.interrupt()
     while simulation.ledger.visits < 8:
-        assert isinstance(simulation.learner, ReplayingLearner) == (simulation.ledger.visits < 7)
+        assert isinstance(simulation.learner, ReplayingLearner) == (simulation.ledger.contacts < 7)
         assert not rows
         simulation.env.step()
     assert simulation.learner is built
@@ -231,18 +231,18 @@ def test_an_interrupted_run_is_resumed(small: Small, tmp_path: Path, monkeypatch
     """Ctrl-C ends it after the present visit, with a checkpoint; the evaluation at its end is repeated."""
     scenario = small()
     complete = run(scenario, tmp_path / "complete")
-    after_visit = Checkpoints.after_visit
+    after_contact = Checkpoints.after_contact
 
     def stop(self: Any) -> None:
-        if self._simulation.ledger.visits == 7:
+        if self._simulation.ledger.contacts == 7:
             self._simulation.ledger.interrupt()
-        after_visit(self)
+        after_contact(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "after_visit", stop)
+        patch.setattr(Checkpoints, "after_contact", stop)
         part = run(scenario, tmp_path / "part")
     assert (len(part.contacts), part.finished) == (7, False)
-    assert part.clients["visit"].max() == 7
+    assert part.clients["contact"].max() == 7
     alike(complete, resumed(scenario, tmp_path / "part"))
 
 
@@ -261,7 +261,7 @@ def test_a_killed_process_is_resumed(tmp_path: Path, capsys: pytest.CaptureFixtu
     process.wait()
     assert not json.loads((folder / "manifest.json").read_text())["finished"]
     assert main(["run", "smoke", *keys, "--out", str(folder), "--resume"]) == 0
-    assert "resuming after visit" in capsys.readouterr().err
+    assert "resuming after contact" in capsys.readouterr().err
     assert main(["run", "smoke", *keys, "--quiet", "--out", str(tmp_path / "complete")]) == 0
     alike(load_run(tmp_path / "complete"), load_run(folder))
     assert main(["run", "smoke", *keys, "--out", str(folder), "--resume"]) == 0
@@ -305,20 +305,20 @@ def test_what_cannot_be_resumed_is_reported(small: Small, killed: Any, tmp_path:
 
 def test_a_run_under_way_is_not_taken_over(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = small()
-    after_visit = Checkpoints.after_visit
+    after_contact = Checkpoints.after_contact
     reported = []
 
     def meddle(self: Any) -> None:
-        after_visit(self)
-        if self._simulation.ledger.visits == 4:
+        after_contact(self)
+        if self._simulation.ledger.contacts == 4:
             with pytest.raises(UserError, match="is being run by another process") as error:
                 run_scenario(scenario, str(tmp_path / "run"), resume=True)
             reported.append(error)
 
-    monkeypatch.setattr(Checkpoints, "after_visit", meddle)
+    monkeypatch.setattr(Checkpoints, "after_contact", meddle)
     complete = run(scenario, tmp_path / "run")
     assert len(reported) == 1
-    assert len(complete.contacts) == 20
+    assert len(complete.visits) == 20
 
 
 class Odd(FedAvg):
