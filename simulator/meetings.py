@@ -25,7 +25,7 @@ class Meetings:
 
     They stop, unless they follow routes of their own, or drive on, and each sends the other its token. The two do not
     meet again before one of them has made a contact. `cost` is the cost of their exchange, and `enter` is called with
-    every meeting that has ended.
+    every meeting that has ended. What a vehicle learns in passing during a meeting is part of it.
     """
 
     def __init__(
@@ -48,8 +48,11 @@ class Meetings:
             vehicle.find_meeting = self.find
 
     def after_contact(self, vehicle: Vehicle) -> None:
-        """Note that this vehicle has something new for all others."""
+        """Note that this vehicle has something new for all others, and let it meet those it hears on its way."""
         self._news |= {frozenset((vehicle.number, other.number)) for other in self._vehicles if other is not vehicle}
+        meeting = self.find(vehicle) if vehicle.free else None
+        if meeting is not None:
+            vehicle.interrupt(meeting)
 
     def find(self, vehicle: Vehicle) -> simpy.Event | None:
         """Meetings of a vehicle with a new plan: returns one that begins at once, if any; later ones interrupt it."""

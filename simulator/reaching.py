@@ -88,6 +88,7 @@ class ByDistance:
         self._keys = keys
 
     def plan(self, client: int, now: float, here: FloatArray, deadline: float) -> Plan:
+        """Drive to where the client is by its reports, until the next one or until within `approach_m`."""
         way = self._aiming.way_to_known(client, now, here)
         until = min(self._positions.next_report_s, deadline)
         if self._keys.search == "give_up":
@@ -105,6 +106,7 @@ class ByDistance:
         return Plan(way, until, gives_up=self._keys.search == "give_up" and until >= way.times[-1])
 
     def is_at(self, client: int, now: float, here: FloatArray) -> bool:
+        """Whether the client is within `approach_m`."""
         return bool(np.hypot(*(self._positions.true(np.array([client]))[0] - here)) <= self._keys.approach_m)
 
 
@@ -125,6 +127,7 @@ class ByLink:
         self._last_heard: tuple[int, float, FloatArray] = (-1, -1.0, np.zeros(2))  # client, when and where it was
 
     def plan(self, client: int, now: float, here: FloatArray, deadline: float) -> Plan:
+        """Drive to where the client is thought to be until it is heard; then to where it is best served."""
         if self.is_at(client, now, here):
             return self._plan_stop(client, now, here, deadline)
         way = self._way(client, now, here)
@@ -140,6 +143,7 @@ class ByLink:
         return Plan(way, until if heard is None else heard)
 
     def is_at(self, client: int, now: float, here: FloatArray) -> bool:
+        """Whether the client is heard."""
         return self._hearing.first_heard(Way.standing(here, now), client, now, now) is not None
 
     def _way(self, client: int, now: float, here: FloatArray) -> Way:

@@ -11,6 +11,8 @@ import shapely
 
 from fedmule.analysis import load_run
 from fedmule.mobility.trajectory import position_at
+from fedmule.radio.link import linked
+from fedmule.simulator.engine import Simulation
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.rules import broken_rules
@@ -41,7 +43,11 @@ def random_world(seed: int) -> Scenario:
             "name": "random",
             "seed": seed,
             "terrain": {"size_m": size.tolist(), "obstacles": obstacles, "surfaces": surfaces},
-            "vehicle": {"speed_mps": 8.0, "approach_m": float(draw.uniform(1, 10))},
+            "vehicle": {
+                "speed_mps": 8.0,
+                "approach_m": float(draw.uniform(1, 10)),
+                "contact": ("link", "approach")[seed // 6 % 2],
+            },
             "clients": {"count": 9, "mobility": MOBILITIES[seed % 3], "report_error_m": float(draw.choice([0, 3]))},
             "radio": {"kind": "disc", "range_m": 60.0, "rate_mbps": 0.05} if seed % 2 else "wifi_direct",
             "learning": {"dataset": {"samples": [5, 20]}, "local_steps": 1},
@@ -68,9 +74,13 @@ def test_a_random_world_obeys(seed: int, tmp_path: Path) -> None:
         assert (xy <= np.array(scenario.terrain.size_m) + 1e-9).all()
         ways = shapely.linestrings(np.stack([xy[:-1], xy[1:]], axis=1)[metres > 0])
         assert shapely.length(shapely.intersection(walls, ways)).max(initial=0.0) < 1e-9
+    world = Simulation(scenario).world
     for visit in run.contacts.itertuples():
         rows = run.track[(run.track["node"] == "client") & (run.track["id"] == visit.client)]
         arrived = np.array([visit.sim_time_s - visit.contact_s])
         there = position_at(rows["sim_time_s"].to_numpy(), rows[["x_m", "y_m"]].to_numpy(), arrived)[0]
-        gap = np.hypot(there[0] - visit.vehicle_x_m, there[1] - visit.vehicle_y_m)
-        assert gap <= scenario.vehicle.approach_m + 1e-6
+        here = np.array([visit.vehicle_x_m, visit.vehicle_y_m])
+        if scenario.vehicle.contact == "approach" and not visit.in_passing:
+            assert np.hypot(*(there - here)) <= scenario.vehicle.approach_m + 1e-6
+        else:
+            assert linked(world.radio, world.obstruction, here, there[None])[0]

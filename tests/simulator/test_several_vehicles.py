@@ -29,6 +29,7 @@ from fedmule.simulator.world import build_obstruction, build_radio, build_terrai
 Small = Callable[..., Scenario]
 DISC = {"kind": "disc", "range_m": 60.0, "rate_mbps": 0.05, "setup_s": 1.0}
 THREE = {"count": 3, "walk": "oldest_first"}
+BY_DISTANCE = {"contact": "approach", "in_passing": False}
 
 # The small scenario's visits, and the ends of every sixth, from before there were several vehicles.
 CLIENTS = [0, 2, 0, 5, 1, 2, 1, 2, 3, 1, 2, 1, 0, 1, 3, 2, 0, 3, 2, 0]
@@ -46,11 +47,11 @@ def position(run: Run, vehicle: int, t: Any) -> NDArray[np.float64]:
 
 
 def test_a_single_vehicle_does_what_it_always_did(small: Small, tmp_path: Path) -> None:
-    result = run(small(), tmp_path / "run")
+    result = run(small(vehicle=BY_DISTANCE), tmp_path / "run")
     assert result.contacts["client"].tolist() == CLIENTS
     assert result.contacts["sim_time_s"].to_numpy()[::6] == pytest.approx(TIMES_S, abs=1e-5)
     start = Simulation(small()).world.starts[0].tolist()
-    other = run(small(vehicle={"meeting": "none", "start": [start]}), tmp_path / "other")
+    other = run(small(vehicle={**BY_DISTANCE, "meeting": "none", "start": [start]}), tmp_path / "other")
     for table in ("contacts", "clients", "track", "graph"):
         same(getattr(result, table), getattr(other, table))
     assert set(result.contacts["vehicle"]) == {0}
@@ -81,10 +82,12 @@ def test_same_seed_same_bits(small: Small, tmp_path: Path, meeting: str) -> None
 def test_the_log_adds_up(small: Small, tmp_path: Path) -> None:
     result = run(small(vehicle=THREE, radio=DISC, stop={"visits": 45}), tmp_path / "run")
     contacts, meetings, summary = result.contacts, result.meetings, result.summary
-    assert list(contacts["visit"]) == list(range(1, 46))  # of all together
+    visits = result.visits
+    assert list(visits["visit"]) == list(range(1, 46))  # of all together
+    assert list(contacts["contact"]) == list(range(1, len(contacts) + 1))
     assert sorted(contacts["vehicle"].unique()) == [0, 1, 2]
     assert contacts["sim_time_s"].is_monotonic_increasing
-    for _, rows in contacts.groupby("vehicle"):
+    for _, rows in visits.groupby("vehicle"):
         assert np.allclose((rows["travel_s"] + rows["contact_s"]).cumsum(), rows["sim_time_s"])
     assert summary["meetings"] == len(meetings) > 5
     assert summary["bytes_between"] == meetings["bytes"].sum() > 0
@@ -123,7 +126,7 @@ def test_no_meeting_is_missed_and_none_is_made_up(small: Small, tmp_path: Path, 
     under_way_s = contacts["contact_s"].max() + meetings["meeting_s"].max()  # what the end cut off is not in the log
     t = np.arange(0.0, contacts["sim_time_s"].iloc[-1] - under_way_s, 0.02)
     busy = np.zeros((3, len(t)), dtype=bool)
-    for row in contacts.itertuples():
+    for row in result.visits.itertuples():  # in passing a vehicle is free
         busy[row.vehicle] |= (t > row.sim_time_s - row.contact_s - 1e-9) & (t < row.sim_time_s + 1e-9)
     for row in meetings.itertuples():
         during = (t > row.sim_time_s - row.meeting_s - 2 * HAIR_S) & (t < row.sim_time_s + 1e-9)
@@ -131,8 +134,11 @@ def test_no_meeting_is_missed_and_none_is_made_up(small: Small, tmp_path: Path, 
         busy[row.b] |= during
     for a, b in combinations(range(3), 2):
         ours = meetings[(meetings["a"] == a) & (meetings["b"] == b)]
-        news = np.sort(contacts[contacts["vehicle"].isin([a, b])]["sim_time_s"].to_numpy())
+        learnt = contacts[contacts["vehicle"].isin([a, b]) & (contacts["delivered"] > 0)]
+        news = np.sort(learnt["sim_time_s"].to_numpy())
         began = np.sort((ours["sim_time_s"] - ours["meeting_s"]).to_numpy())
+        for begin, end in zip(began, np.sort(ours["sim_time_s"]), strict=True):  # learnt in passing during a meeting
+            news = news[(news < begin) | (news > end)]
         last_news = np.append(-np.inf, news)[np.searchsorted(news, t - 1e-6, side="right")]
         last_meeting = np.append(-1.0, began)[np.searchsorted(began, t + 2 * HAIR_S, side="right")]
         heard = linked(radio, obstruction, position(result, a, t), position(result, b, t))
@@ -195,7 +201,7 @@ def test_the_world_does_not_depend_on_what_is_learnt(small: Small, tmp_path: Pat
 
 def test_no_meetings_once_clients_train_on_their_own_or_when_there_are_to_be_none(small: Small, tmp_path: Path) -> None:
     opened = run(small(vehicle=THREE, radio=DISC, learning={"open_at": 0.5}, stop={"visits": 40}), tmp_path / "opened")
-    opening_s = opened.contacts["sim_time_s"].iloc[19]
+    opening_s = opened.visits["sim_time_s"].iloc[19]
     assert len(opened.meetings)
     assert (opened.meetings["sim_time_s"] - opened.meetings["meeting_s"]).max() <= opening_s
     assert run(small(vehicle={**THREE, "meeting": "none"}, radio=DISC), tmp_path / "none").meetings.empty
@@ -210,7 +216,7 @@ def test_vehicles_keep_off_walls_and_within_their_speed(small: Small, tmp_path: 
         xy, t = rows[["x_m", "y_m"]].to_numpy(), rows["sim_time_s"].to_numpy()
         assert not shapely.LineString(xy).intersects(walls)
         assert (np.hypot(*np.diff(xy, axis=0).T) <= 10.0 * np.diff(t) + 1e-6).all()
-        served = result.contacts[result.contacts["vehicle"] == v]
+        served = result.visits[result.visits["vehicle"] == v]
         stood = served[["vehicle_x_m", "vehicle_y_m"]].to_numpy()
         for share in (0.0, 0.5, 1.0):
             at = (served["sim_time_s"] - share * served["contact_s"]).to_numpy()

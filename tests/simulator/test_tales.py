@@ -42,7 +42,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
 def test_contacts_happen_and_the_token_learns(name: str, short: Callable[[str], Run]) -> None:
     story = short(name)
     assert story.summary["visits"] == VISITS[name]
-    assert story.summary["delivered"] >= 0.5 * story.summary["active"] > 0
+    assert story.visits["delivered"].sum() >= 0.5 * story.visits["active"].sum() > 0
     assert story.summary["bytes_down"] > 0
     assert story.summary["token_test_acc"] > 1.5 / story.scenario["learning"]["dataset"]["classes"]
 
@@ -101,6 +101,7 @@ def test_the_jammer_leaves_whoever_stands_in_it_alone() -> None:
     ring = np.array([810.0, 400.0]) + 12 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     assert shapely.contains_xy(zone, *ring.T).all()
     stand = {"clients.count": 8, "clients.mobility": {"kind": "static", "positions": ring.tolist()}, "stop.visits": 4}
+    stand |= {"vehicle.contact": "approach", "vehicle.in_passing": False}  # the car is among them
     jammed = Simulation(load_scenario("warzone", stand)).run()
     free = Simulation(load_scenario("warzone", {**stand, "terrain.jamming_zones": []})).run()
     assert jammed["delivered"] <= 4 * 2

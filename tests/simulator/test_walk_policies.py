@@ -18,7 +18,7 @@ policies = pytest.mark.parametrize("walk", ["nearest_unvisited", "oldest_first",
 @policies
 def test_every_pass_visits_everyone(small: Small, tmp_path: Path, walk: str) -> None:
     result = run(small(vehicle={"walk": walk, "jump": 0.0}, stop={"visits": 24}), tmp_path / "run")
-    clients = result.contacts["client"].tolist()
+    clients = result.visits["client"].tolist()
     for k in range(3):
         assert sorted(clients[8 * k : 8 * k + 8]) == list(range(8))
     found = theory(result)
@@ -31,7 +31,7 @@ def test_every_pass_visits_everyone(small: Small, tmp_path: Path, walk: str) -> 
 @policies
 def test_late_clients_are_visited_once_they_are_there(small: Small, tmp_path: Path, walk: str) -> None:
     result = run(small(vehicle={"walk": walk}, clients={"late": 3}, stop={"visits": 40}), tmp_path / "run")
-    clients = result.contacts["client"]
+    clients = result.visits["client"]
     assert set(clients[:20]) == set(range(5))
     assert set(clients[20:]) == set(range(8))
 
@@ -45,10 +45,10 @@ def test_one_that_outruns_the_vehicle_starves_nobody(small: Small, tmp_path: Pat
     rows += ["3,0,40,180", "3,60,40,180", "3,400,40,180", "3,500,40,180"]
     (tmp_path / "trace.csv").write_text("\n".join(rows) + "\n")
     clients = {"count": 4, "mobility": {"kind": "trace", "path": str(tmp_path / "trace.csv")}}
-    vehicle = {"walk": walk, "give_up_s": 30.0, "speed_mps": 9.0, "approach_m": 1.0}
+    vehicle = {"walk": walk, "give_up_s": 30.0, "speed_mps": 9.0, "approach_m": 1.0, "contact": "approach"}
     result = run(small(vehicle=vehicle, clients=clients, stop={"visits": 25}), tmp_path / "run")
     assert result.summary["stopped_by"] == "visits"
-    visits = result.contacts["client"].value_counts()
+    visits = result.visits["client"].value_counts()
     assert visits[1] >= 5
     assert visits[2] >= 5
     assert result.summary["missed"] >= 3
