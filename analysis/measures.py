@@ -17,7 +17,8 @@ FloatArray = NDArray[np.float64]
 PERSONAL = "personal_test_acc_mean"
 ALONE = "alone_test_acc_mean"  # older runs do not have it
 GAIN = "gain_over_alone"
-SENT = tuple(name for name, column in CONTACTS.items() if column.unit == "bytes")  # older runs do not have them all
+# Bytes sent, which add up, unlike the size of a model; older runs do not have them all.
+SENT = tuple(name for name, column in CONTACTS.items() if column.unit == "bytes" and column.summary == "total")
 AXES = ("sim_time_s", "host_time_s", "visits", "bytes", "gradient_steps")  # what a run can be measured against
 
 
@@ -27,7 +28,7 @@ def on_the_air(table: pd.DataFrame) -> pd.Series[Any]:
 
 
 def spent(contacts: pd.DataFrame, against: str) -> FloatArray:
-    """What a run had spent after each visit [k]: one of AXES."""
+    """What a run had spent after each contact [k]: one of AXES."""
     if against not in AXES:
         raise ValueError(f"against = {against!r}: must be one of {', '.join(AXES)}")
     if against == "visits":

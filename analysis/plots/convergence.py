@@ -28,7 +28,7 @@ def has_constraint(run: Run) -> bool:
 
 
 def draw_convergence(run: Run) -> Figure:
-    """Draw violation, Lagrangian and Lyapunov function, steps of the token and duals over visits, where logged."""
+    """Draw violation, Lagrangian and Lyapunov function, steps of the token and duals over contacts, where logged."""
     figure = picture(11.0, 6.4)
     for axes, (label, columns) in zip(figure.subplots(2, 2).ravel(), PANELS.items(), strict=True):
         _panel(run, axes, label, columns)
@@ -43,12 +43,12 @@ def _panel(run: Run, axes: Axes, label: str, columns: tuple[str, ...]) -> None:
             continue
         marker, width = ("", 0.6) if len(known) > 100 else (".", 1.2)
         name = CONTACTS[column].words if len(columns) > 1 else None
-        axes.plot(known["visit"], known[column], color=colour, label=name, marker=marker, linewidth=width)
+        axes.plot(known["contact"], known[column], color=colour, label=name, marker=marker, linewidth=width)
         low, high = min(low, float(known[column].min())), max(high, float(known[column].max()))
     if low > 0 and high > WIDE * low:
         axes.set_yscale("log")
     elif low >= 0:
         axes.set_ylim(bottom=0)
-    axes.set(xlabel="visit", ylabel=label)
+    axes.set(xlabel="contact", ylabel=label)
     axes.grid(alpha=0.3)
     legend(axes)

@@ -123,7 +123,7 @@ def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count:
 
 
 def _start(clients: pd.DataFrame) -> dict[str, float | None]:
-    """Mean accuracies before the first visit, at which the curves start."""
+    """Mean accuracies before the first contact, at which the curves start."""
     first = clients[clients["contact"] == 0]
     means = {"personal": first["test_acc"].mean(), "token": first["token_test_acc"].mean()}
     means["alone"] = first["alone_test_acc"].mean() if "alone_test_acc" in first else np.nan

@@ -65,8 +65,8 @@ def _learning(run: Run, content: Content) -> None:
                 "convergence",
                 "Does the algorithm converge?",
                 "How far models are outside their tube around the token, the Lagrangian (and the Lyapunov function "
-                "where the losses' smoothness is known), how far the token moves at a visit, and the size of the "
-                "duals; all should settle.",
+                "where the losses' smoothness is known), how far the token moves at a contact, and the size of "
+                "the duals; all should settle.",
                 lambda: draw_convergence(run),
             )
         )
@@ -109,7 +109,7 @@ def _driving(run: Run, content: Content) -> None:
                 "visits",
                 "Visits per client",
                 "How often a vehicle came to each client, and how many exchanges the client completed, at its own "
-                "visits and at its neighbours'.",
+                "visits, at its neighbours' and in passing.",
                 lambda: draw_visits(run),
             ),
             Item(
@@ -171,7 +171,8 @@ def _alone(run: Run, label: str) -> Table:
     """The line on training alone; none if nobody trained alone."""
     if ALONE not in run.contacts or run.contacts[ALONE].isna().all():
         return []
-    trained, count = int(run.clients.groupby("visit")["alone_test_acc"].count().max()), run.clients["client"].nunique()
+    trained = int(run.clients.groupby("contact")["alone_test_acc"].count().max())
+    count = run.clients["client"].nunique()
     sample = f", in a sample of {trained} of {count} clients" if trained < count else ""
     return [[label, _percent(_last(run.contacts[ALONE], float("nan"))) + sample]]
 

@@ -112,8 +112,8 @@ def _number(text: str) -> Number:
 
 def _check_quantity(name: str) -> None:
     known = [column.name for column in SUMMARY if column.type in (REAL, WHOLE)]
-    if name not in known and name != GAIN:
-        near = difflib.get_close_matches(name, [GAIN, *known], n=1)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
         raise UserError(f"--quantity {name}: must be a number of a run's summary; {hint}")
 

@@ -25,6 +25,7 @@ def contacts() -> pd.DataFrame:
             "host_time_s": [0.1, 0.2, 0.3, 0.4],
             "bytes_down": [100, 0, 100, 100],
             "bytes_up": [50, 0, 50, 50],
+            "payload_bytes": [60, 60, 60, 60],
             "gradient_steps": [20, 0, 20, 40],
             "personal_test_acc_mean": [0.5, 0.5, 0.8, 0.7],
             "token_test_acc": [None, 0.6, None, 0.9],
@@ -36,6 +37,7 @@ def test_what_was_spent_adds_up(contacts: pd.DataFrame) -> None:
     assert spent(contacts, "bytes").tolist() == [150, 150, 300, 450]
     assert spent(contacts, "gradient_steps").tolist() == [20, 20, 40, 80]
     assert spent(contacts, "visits").tolist() == [1, 2, 3, 4]
+    assert spent(contacts.assign(visit=[0, 1, 1, 2]), "visits").tolist() == [0, 1, 1, 2]  # two contacts in passing
     with pytest.raises(ValueError, match="must be one of sim_time_s, host_time_s, visits, bytes, gradient_steps"):
         spent(contacts, "minutes")
 

@@ -157,9 +157,11 @@ def test_the_graph_at_a_visit_is_the_logged_one(runs: list[Run]) -> None:
 
 def test_visits_and_exchanges_are_counted(runs: list[Run]) -> None:
     axes = draw_visits(runs[0]).axes[0]
-    counts = runs[0].contacts["client"].value_counts()
+    assert runs[0].contacts["in_passing"].any()  # else contacts in passing could be counted as visits
+    counts = runs[0].contacts.query("not in_passing")["client"].value_counts()
+    assert counts.sum() == 20
     assert [bar.get_height() for bar in axes.patches] == [counts.get(i, 0) for i in range(8)]
-    last = runs[0].clients[runs[0].clients["visit"] == 20].set_index("client")
+    last = runs[0].clients[runs[0].clients["contact"] == len(runs[0].contacts)].set_index("client")
     exchanges = np.asarray(axes.collections[0].get_offsets())[:, 1]
     assert list(exchanges) == list(last["participations"])
 
@@ -168,19 +170,21 @@ def test_visits_are_stacked_by_vehicle(runs: list[Run]) -> None:
     contacts = runs[0].contacts.assign(vehicle=lambda rows: rows["visit"] % 2)
     axes = draw_visits(replace(runs[0], contacts=contacts)).axes[0]
     assert set(names(axes)) == {"exchanges completed", "visits of vehicle 0", "visits of vehicle 1"}
-    tops = [bar.get_y() + bar.get_height() for bar in axes.patches[8:]]
-    counts = contacts["client"].value_counts()
-    assert tops == [counts.get(i, 0) for i in range(8)]
+    visits = contacts[~contacts["in_passing"]]
+    for bars, own in ((axes.patches[:8], visits[visits["vehicle"] == 0]), (axes.patches[8:], visits)):
+        counts = own["client"].value_counts()
+        assert [bar.get_y() + bar.get_height() for bar in bars] == [counts.get(i, 0) for i in range(8)]
 
 
-def test_ages_count_from_the_last_visit(runs: list[Run]) -> None:
+def test_ages_count_from_the_last_visit_or_exchange(runs: list[Run]) -> None:
     contacts, times = runs[0].contacts, np.array([0.0, 30.0, 77.0, 200.0])
-    table = ages(runs[0], times)
     for client in range(8):
-        own = contacts.loc[contacts["client"] == client, "sim_time_s"]
-        for j, t in enumerate(times):
-            before = own[own <= t]
-            assert table[client, j] == pytest.approx(t - before.max() if len(before) else math.nan, nan_ok=True)
+        completed = contacts["delivered_ids"].map(lambda ids, client=client: client in ids)
+        visited = (contacts["client"] == client) & ~contacts["in_passing"]
+        for of, rows in (("visits", visited), ("exchanges", completed)):
+            own = contacts.loc[rows, "sim_time_s"]
+            expected = [t - own[own <= t].max() for t in times]  # nan if there is none
+            assert list(ages(runs[0], times, of)[client]) == pytest.approx(expected, nan_ok=True)
     axes = draw_ages(runs[0]).axes[0]
     assert np.asarray(axes.images[0].get_array()).shape == (8, 400)
     with pytest.raises(ValueError, match='"visits" or "exchanges"'):
@@ -190,8 +194,9 @@ def test_ages_count_from_the_last_visit(runs: list[Run]) -> None:
 def test_four_costs_convergence_and_theory(runs: list[Run]) -> None:
     assert len(draw_costs(runs[0]).axes) == 4
     violation = draw_convergence(runs[0]).axes[0].lines[0]
-    logged = runs[0].contacts["violation_max"].dropna()
-    assert list(violation.get_ydata()) == list(logged)
+    logged = runs[0].contacts.dropna(subset=["violation_max"])
+    assert list(violation.get_xdata()) == list(logged["contact"])
+    assert list(violation.get_ydata()) == list(logged["violation_max"])
     assert len(draw_theory(runs[0]).axes) == 4
     assert len(draw_run(runs[0]).axes) == 2
 
@@ -281,7 +286,7 @@ def test_a_comparison_pairs_seeds(runs: list[Run], tmp_path: Path) -> None:
 
 
 def test_measures_become_columns(study: Study) -> None:
-    more = study.measured("visits made", lambda contacts: float(len(contacts)))
+    more = study.measured("visits made", lambda contacts: float((~contacts["in_passing"]).sum()))
     assert set(more.index["visits made"]) == {20.0}
     assert texts(draw_heat(more, metric="visits made").axes[0])[0] == "20\n± 0"
 

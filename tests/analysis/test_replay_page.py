@@ -104,7 +104,8 @@ def test_keys_move_time_and_map(run: Run, file: Path, open_tab: OpenTab) -> None
     tab = open_tab(file)
     end_s = run.track["sim_time_s"].max()
     ends, spans = run.contacts["sim_time_s"].to_numpy(), run.contacts["contact_s"].to_numpy()
-    middles = ends - spans / 2
+    middles = np.sort(ends - spans / 2)
+    assert 0 < run.contacts["in_passing"].sum() == len(ends) - 40
     tab.press("ArrowRight")
     assert tab.time_s == pytest.approx(0.01 * end_s)
     tab.press("Shift+ArrowRight")
@@ -118,7 +119,8 @@ def test_keys_move_time_and_map(run: Run, file: Path, open_tab: OpenTab) -> None
     tab.press(".")
     tab.press(".")
     assert tab.time_s == pytest.approx(middles[1], abs=2e-3)
-    assert tab.page.inner_text("#visit") == "contact 2 of 40"
+    begun = int((ends - spans <= middles[1]).sum())
+    assert tab.page.inner_text("#visit") == f"contact {begun} of {len(ends)}"
     tab.press(",")
     assert tab.time_s == pytest.approx(middles[0], abs=2e-3)
     tab.press("+")
@@ -142,23 +144,51 @@ def test_keys_move_time_and_map(run: Run, file: Path, open_tab: OpenTab) -> None
     assert tab.is_clean()
 
 
+def test_keys_skip_no_contact_during_another(run: Run, tmp_path: Path, open_tab: OpenTab) -> None:
+    """A contact of 40 s has its middle before those of others that end before it."""
+    contacts = run.contacts.copy()
+    contacts.loc[20, "contact_s"] = 40.0
+    middles = (contacts["sim_time_s"] - contacts["contact_s"] / 2).to_numpy()
+    assert middles[20] < middles[17] < middles[18] < middles[19]
+    file = tmp_path / "replay.html"
+    file.write_text(run_page(dataclasses.replace(run, contacts=contacts)), encoding="utf-8")
+    tab = open_tab(file)
+    for middle in np.sort(middles):
+        tab.press(".")
+        assert tab.time_s == pytest.approx(middle, abs=2e-3)
+    for middle in np.sort(middles)[-2::-1]:
+        tab.press(",")
+        assert tab.time_s == pytest.approx(middle, abs=2e-3)
+
+
 def test_links_are_those_of_the_contact(run: Run, file: Path, open_tab: OpenTab) -> None:
     tab = open_tab(file)
     assert (run.contacts["delivered"] < run.contacts["active"]).any()  # else lost links are not tested
     exchanging = run.contacts[run.contacts["contact_s"] > 0]  # towards the end nothing is sent
     assert len(exchanging) > 20
+    begin, end = run.contacts["sim_time_s"] - run.contacts["contact_s"], run.contacts["sim_time_s"]
+    at_once = []
     for row in exchanging.itertuples():
-        found = tab.js(f"replay.history.contactsNear({row.sim_time_s - row.contact_s / 2}, 0)"
-                       ".map((contact) => replay.history.exchanges(contact))")  # fmt: skip
-        assert len(found) == 1
-        assert [link["client"] for link in found[0]] == list(row.active_ids)
-        assert [link["client"] for link in found[0] if link["delivered"]] == list(row.delivered_ids)
+        middle = row.sim_time_s - row.contact_s / 2
+        under_way = np.flatnonzero((begin <= middle) & (middle <= end)).tolist()
+        assert tab.js(f"replay.history.contactsNear({middle}, 0)") == under_way
+        at_once.append(len(under_way))
+        links = tab.js(f"replay.history.exchanges({row.Index})")
+        assert [link["client"] for link in links] == list(row.active_ids)
+        assert [link["client"] for link in links if link["delivered"]] == list(row.delivered_ids)
         assert row.Index not in tab.js(f"replay.history.contactsNear({row.sim_time_s - row.contact_s - 0.01}, 0)")
-    lost = run.contacts[run.contacts["delivered"] < run.contacts["active"]].iloc[0]
-    seek(tab, lost["sim_time_s"] - lost["contact_s"] / 2)
+    assert {1, 2} <= set(at_once)  # a contact in passing may be under way when a visit begins
+    lost = exchanging[(exchanging["delivered"] < exchanging["active"]) & (exchanging["contact_s"] > 0.1)]
+    visit = lost[~lost["in_passing"]].iloc[0]
+    seek(tab, visit["sim_time_s"] - visit["contact_s"] / 2)
     seen = tab.page.inner_text("#now")
-    assert seen == f"with client {lost['client']}: {lost['delivered']} of {lost['active']} delivered"
-    assert {"delivered", "lost"} >= set(tab.js(COLOURS_DRAWN))
+    assert seen == f"with client {visit['client']}: {visit['delivered']} of {visit['active']} delivered"
+    assert set(tab.js(COLOURS_DRAWN)) == {"delivered", "lost"}
+    passing = lost[lost["in_passing"]].iloc[-1]
+    seek(tab, passing["sim_time_s"] - passing["contact_s"] / 2)
+    target = run.visits.loc[run.visits.index > passing.name, "client"].iloc[0]
+    seen = tab.page.inner_text("#now")
+    assert seen == f"on the way to client {target}, serving {passing['client']} in passing"
     assert "lost" in tab.js(COLOURS_DRAWN)
 
 
@@ -322,7 +352,18 @@ def test_arrivals_departures_jumps_and_several_vehicles(run: Run, tmp_path: Path
     seek(tab, 0.5 * end_s)
     first, other = positions(tab)[:2]
     np.testing.assert_allclose(other, [300 - first[0], first[1]], atol=0.03)
-    assert tab.js("replay.history.ofVehicle.map((own) => own.length)") == [20, 20]
+    visits = contacts.loc[~contacts["in_passing"], "vehicle"]
+    counts = [int((visits == vehicle).sum()) for vehicle in (0, 7)]
+    assert sum(counts) == 40
+    assert tab.js("replay.history.ofVehicle.map((own) => own.length)") == counts
+    begin, end = contacts["sim_time_s"] - contacts["contact_s"], contacts["sim_time_s"]
+    busy = []
+    for time_s in np.arange(15.0, 45.0, 1.0):
+        under_way = contacts[(begin <= time_s) & (time_s <= end)]
+        busy.append((len(under_way), under_way["vehicle"].nunique()))
+        seek(tab, time_s)
+        assert tab.page.inner_text("#now") == f"{busy[-1][1]} of 2 vehicles in contact"
+    assert {(0, 0), (1, 1), (2, 2)} <= set(busy)
     assert tab.is_clean()
 
 

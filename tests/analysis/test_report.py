@@ -15,6 +15,8 @@ import fedmule
 from fedmule.analysis import load_study
 from fedmule.analysis.report import content_of, write_report
 from fedmule.simulator.cli import main
+from fedmule.simulator.runs.columns import QUANTITIES
+from fedmule.simulator.runs.progress import megabytes
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.runs.tables import TableWriter, read_table
 from fedmule.simulator.scenario import Scenario
@@ -49,6 +51,22 @@ def test_a_run_gets_all_figures_and_two_pages(small: Small, tmp_path: Path, caps
     assert re.findall(r"\]\(([^)]+)\)", text) == [f"{name}.png" for name in ALL]
     assert "Bands: this is one run with one seed" in text
     assert "| visits | 20 |" in text
+
+
+def test_facts_count_visits_contacts_and_bytes(small: Small, tmp_path: Path) -> None:
+    """Several evaluations fall on the same visit where contacts in passing lie between visits."""
+    scenario = small(clients={"count": 9}, learning={"alone": 4, "evaluate_every": 1})
+    run_scenario(scenario, str(tmp_path / "run"))
+    run = fedmule.load_run(tmp_path / "run")
+    facts = dict(content_of(tmp_path / "run").summary)
+    passing = int(run.contacts["in_passing"].sum())
+    assert passing > 0
+    assert (facts["visits"], facts["contacts in passing"]) == ("20", str(passing))
+    assert run.summary["contacts"] == 20 + passing
+    (alone,) = (value for value in facts.values() if "in a sample of" in value)
+    assert alone.endswith("in a sample of 4 of 9 clients")
+    sent = run.summary["bytes_down"] + run.summary["bytes_up"]
+    assert facts[QUANTITIES["bytes"].words].startswith(f"{megabytes(sent)} in ")
 
 
 def test_a_run_that_was_killed(small: Small, tmp_path: Path) -> None:

@@ -71,11 +71,13 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> Run:
 )
 def test_the_log_holds_the_walks_own_matrices(small: Small, tmp_path: Path, changes: dict[str, Any]) -> None:
     scenario = small(**changes)
-    simulation, seen = Simulation(scenario), {}
+    simulation, seen, visits = Simulation(scenario), {}, 0
 
     def watch(ledger: Any) -> None:
-        if ledger.visits % 5 == 0:
-            seen[ledger.visits] = simulation.world.walks[0].matrix().toarray(), simulation.world.graph.members.copy()
+        nonlocal visits
+        is_visit, visits = ledger.visits > visits, ledger.visits
+        if is_visit and visits % 5 == 0:
+            seen[visits] = simulation.world.walks[0].matrix().toarray(), simulation.world.graph.members.copy()
 
     (tmp_path / "run").mkdir()
     simulation.run(RunLog(tmp_path / "run", scenario, "cpu"), watch)

@@ -1,7 +1,8 @@
 """Size and speed of the replay page: `python tests/benchmarks/replay_page.py [--clients 1000] [--steps 2000]`.
 
 The run is made up: everyone turns at every step, at times of their own (the worst case) or all at once, and a vehicle
-meets some of them at every tenth step. Frames are counted in headless Chromium without a GPU while the page plays.
+visits some of them at every tenth step and serves one in passing between visits. Frames are counted in headless
+Chromium without a GPU while the page plays.
 """
 
 from __future__ import annotations
@@ -60,19 +61,22 @@ def made_up_run(clients: int, steps: int, together: bool, seed: int = 0) -> Run:
         manifest={"name": f"{clients} clients × {steps} steps", "finished": True},
         summary={},
         contacts=_contacts(draw, clients, steps, end_s),
-        clients=_evaluations(draw, clients, end_s),
+        clients=_evaluations(draw, clients, steps, end_s),
         track=track,
         graph=pd.DataFrame(),
     )
 
 
 def _contacts(draw: np.random.Generator, clients: int, steps: int, end_s: float) -> pd.DataFrame:
-    count = steps // 10
-    ids = [draw.choice(clients, min(8, clients), replace=False) for _ in range(count)]
+    count = 2 * (steps // 10)
+    passing = np.arange(count) % 2 == 0
+    ids = [draw.choice(clients, 1 if alone else min(8, clients), replace=False) for alone in passing]
     accuracy = np.linspace(0.1, 0.9, count)
     return pd.DataFrame(
         {
-            "visit": np.arange(1, count + 1),
+            "contact": np.arange(1, count + 1),
+            "visit": np.cumsum(~passing),
+            "in_passing": passing,
             "sim_time_s": np.linspace(end_s / count, end_s, count),
             "contact_s": np.full(count, 5.0),
             "client": [i[0] for i in ids],
@@ -80,25 +84,29 @@ def _contacts(draw: np.random.Generator, clients: int, steps: int, end_s: float)
             "vehicle_x_m": draw.uniform(0, SIDE_M, count),
             "vehicle_y_m": draw.uniform(0, SIDE_M, count),
             "active_ids": ids,
-            "delivered_ids": [i[:-1] for i in ids],
+            "delivered_ids": [i if len(i) == 1 else i[:-1] for i in ids],
             "personal_test_acc_mean": accuracy,
             "token_test_acc": accuracy,
             "bytes_down": np.full(count, 30_000),
-            "bytes_up": np.full(count, 240_000),
+            "bytes_up": np.array([30_000 * len(i) for i in ids]),
         }
     )
 
 
-def _evaluations(draw: np.random.Generator, clients: int, end_s: float) -> pd.DataFrame:
-    visit, client = (grid.ravel() for grid in np.mgrid[:EVALUATIONS, :clients])
-    took_part = draw.integers(0, 3, (EVALUATIONS, clients)).cumsum(axis=0).ravel()
+def _evaluations(draw: np.random.Generator, clients: int, steps: int, end_s: float) -> pd.DataFrame:
+    visits = steps // 10
+    evaluations = min(EVALUATIONS, visits)
+    evaluation, client = (grid.ravel() for grid in np.mgrid[:evaluations, :clients])
+    visit = evaluation * visits // evaluations
+    took_part = draw.integers(0, 3, (evaluations, clients)).cumsum(axis=0).ravel()
     return pd.DataFrame(
         {
+            "contact": 2 * visit,
             "visit": visit,
-            "sim_time_s": visit * end_s / EVALUATIONS,
+            "sim_time_s": evaluation * end_s / evaluations,
             "client": client,
-            "test_acc": draw.uniform(0, 1, len(visit)),
-            "token_test_acc": draw.uniform(0, 1, len(visit)),
+            "test_acc": draw.uniform(0, 1, len(client)),
+            "token_test_acc": draw.uniform(0, 1, len(client)),
             "visits": took_part // 4,
             "participations": took_part,
             "gradient_steps": 10 * took_part,

@@ -1,6 +1,7 @@
 """CPU time to load a large study: `python tests/benchmarks/study_loading.py`.
 
-The runs are made up: each has the contacts of one real run of 300 visits, so that a thousand are there in seconds.
+The runs are made up: each has the contacts of one real run of 300 visits, and those in passing between them, so that a
+thousand are there in seconds.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from contact_cost import compare
 from hot_paths import main
 from trace_contacts import times_faster
 
-from fedmule.analysis import load_study
+from fedmule.analysis import load_run, load_study
 
 
 def test_a_contact_costs_the_same_with_more_clients() -> None:
@@ -46,7 +46,10 @@ def test_a_study_of_a_thousand_runs_loads_in_seconds(tmp_path: Path) -> None:
     assert took.pop("index") < 1.0  # CPU seconds, as below
     assert max(took.values()) < 20.0  # eight times as measured
     table = load_study(tmp_path).contacts(study_loading.COLUMNS)
-    assert len(table) == 1000 * 100
+    first = load_run(tmp_path / "runs" / "0").summary
+    assert first["visits"] == 100 < first["contacts"]  # some in passing
+    assert len(table) == 1000 * first["contacts"]
+    assert (table.groupby("run")["visit"].max() == 100).all()
     assert list(table.columns) == [*study_loading.COLUMNS, "run", "vehicle.speed_mps", "seed"]
     assert table.groupby("vehicle.speed_mps")["seed"].nunique().tolist() == [100] * 10
 
@@ -75,6 +78,9 @@ def test_a_tour_visits_everyone_in_as_many_visits_and_drives_less_than_a_random_
     visits, _, seconds, _ = walks.measure(walks.scenario("static", "tour", 0, 60))
     assert visits == 40
     assert seconds < walks.measure(walks.scenario("static", "degree", 0, 60))[2]
+    by_link = walks.measure(walks.scenario("static", "tour", 0, 60, "link"))
+    assert by_link[0] == 40  # contacts in passing do not count as visits
+    assert by_link[2] < seconds
 
 
 def test_training_alone_takes_about_a_tenth_of_a_run() -> None:

@@ -1,8 +1,9 @@
 """Where the time of a run goes, for the scenarios that ship: `python tests/benchmarks/world_share.py`.
 
-Events and visits per second of CPU, and the shares of the world (movement, ways, contact graph, exchanges, the event
-loop), of learning (updates and evaluation) and of the log. A call's time is its own: what it calls and is timed itself
-is taken off. Building the world and compiled code are not counted; the first run of a process warms up.
+Events and visits per second of CPU, and the shares of the world (movement, ways, contact graph, hearing, exchanges, the
+event loop), of learning (updates, evaluation and training alone) and of the log. A call's time is its own: what it
+calls and is timed itself is taken off. Building the world and compiled code are not counted; the first run of a process
+warms up.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from fedmule.simulator import serving
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.runs.folder import RunLog
 from fedmule.simulator.scenario.load import load_scenario
 
 TALES = ("warzone", "earthquake", "wildlife", "underwater", "city", "blackout")
-WORLD = ("movement", "ways", "graph", "exchanges", "loop")
+WORLD = ("movement", "ways", "graph", "hearing", "exchanges", "loop")
 PARTS = (*WORLD, "learning", "log")
 
 
@@ -40,9 +43,11 @@ class Stopwatch:
     def watch(self, owner: Any, names: str, part: str) -> None:
         """Charge these methods of an object to a part."""
         for name in names.split():
-            object.__setattr__(owner, name, self._timed(getattr(owner, name), part))
+            object.__setattr__(owner, name, self.timed(getattr(owner, name), part))
 
-    def _timed(self, call: Callable[..., Any], part: str) -> Callable[..., Any]:
+    def timed(self, call: Callable[..., Any], part: str) -> Callable[..., Any]:
+        """A function like this one whose calls are charged to a part."""
+
         def timed(*arguments: Any, **named: Any) -> Any:
             self.change()
             self._inside.append(part)
@@ -85,18 +90,25 @@ def measure(name: str, overrides: tuple[str, ...] = ()) -> Result:
         watch.watch(learner.algorithm, "exchange introduce", "learning")
         watch.watch(learner.carried, "update meeting meet", "learning")
         watch.watch(learner.evaluator, "refresh overview token_accuracy", "learning")
-        watch.watch(world.positions, "advance within known_within after_visit", "movement")
+        watch.watch(learner, "alone_accuracy", "learning")
+        watch.watch(world.positions, "advance within known_within passed after_visit", "movement")
         watch.watch(world.positions.trajectories, "positions path", "movement")
-        watch.watch(world.driving, "way", "ways")
+        for driving in {id(driving): driving for driving in world.driving}.values():  # vehicles may share it
+            watch.watch(driving, "way", "ways")
         for walk in world.walks:
             watch.watch(walk, "next", "graph")
         watch.watch(world.graph, "neighbours logged", "graph")
         watch.watch(simulation, "_neighbourhood", "graph")
-        watch.watch(simulation, "_exchange", "exchanges")
+        watch.watch(world.hearing, "heard first_heard expected_link", "hearing")
         over, events = simulation.start(log), 0
-        while not over.processed:
-            simulation.env.step()
-            events += 1
+        for service in simulation._services:
+            watch.watch(service, "_links", "exchanges")
+            if isinstance(service, serving.PassingService):
+                watch.watch(service._channel, "join relink advance", "exchanges")
+        with mock.patch.object(serving, "run_exchange", watch.timed(serving.run_exchange, "exchanges")):
+            while not over.processed:
+                simulation.env.step()
+                events += 1
         for vehicle in simulation.vehicles:
             vehicle.rest()
         world.positions.trajectories.finish(simulation.env.now)

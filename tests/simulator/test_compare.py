@@ -27,16 +27,19 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "timed.toml").write_text(f"{SCENARIO}[stop]\nsim_time_s = 200\n")
 
 
-def test_algorithms_share_the_world_and_take_equal_steps(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("in_passing", ["false", "true"])
+def test_algorithms_share_the_world_and_take_equal_steps(capsys: pytest.CaptureFixture[str], in_passing: str) -> None:
     options = ["--algorithms", "fedavg,derived", "--seeds", "2", "--jobs", "1", "--target", "0.1"]
-    assert main(["compare", "tiny.toml", *options]) == 0
+    assert main(["compare", "tiny.toml", *options, "--set", f"vehicle.in_passing={in_passing}"]) == 0
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines()[2:5]] == ["local", "fedavg", "derived"]
     assert "to 10 %" in out
     study = load_study("studies/tiny-algorithms")
     assert list(study.index["learning.algorithm"]) == ["local", "local", "fedavg", "fedavg", "derived", "derived"]
     assert list(study.index["seed"]) == [0, 1] * 3
-    assert study.index["gradient_steps"].nunique() == 1
+    assert {run.visits["gradient_steps"].sum() for run in study.runs()} == {80}  # 8 visits of 10 or 80 of 1
+    if in_passing == "false":  # contacts in passing add to them, more of them in 80 visits than in 8
+        assert set(study.index["gradient_steps"]) == {80}
     starts = study.index.groupby("seed")["start_personal_test_acc_mean"].nunique()
     assert (starts == 1).all()
     local, fedavg = (study.contacts(["client", "sim_time_s"], {"learning.algorithm": n}) for n in ("local", "fedavg"))

@@ -149,7 +149,7 @@ def test_the_ward_of_the_page(desk: Path, capsys: pytest.CaptureFixture[str]) ->
     exec(compile(code, "mobility.md", "exec"), {})
     assert {"nurses", "beds"} <= set(capsys.readouterr().out.split())
     world = build_world(load_scenario("ward.toml"), Streams(0), {})
-    reach = [world.radio.ladder(loss).distances_m[-1] for loss in world.extra_loss_db[[0, 4]]]
+    reach = [world.radio.ladder(loss).distances_m[-1] for loss in world.hearing.extra_loss_db[[0, 4]]]
     assert reach == pytest.approx([30.0, 9.5], abs=0.05)
     contacts = load_run("runs/ward").contacts
     beds = [(ids > 3).any() for ids in contacts["active_ids"]]

@@ -20,11 +20,12 @@ PAYLOAD = {"payload_bytes": 250_000, "payload_flops_per_sample": 3e6}
 RADIO = {"kind": "disc", "range_m": 80.0, "rate_mbps": 2.0, "latency_s": 0.25, "setup_s": 1.5}
 
 
-def still(small: Small, stop: dict[str, Any] | None = None, **learning: Any) -> Scenario:
-    """Clients that stand still and meet the vehicle one at a time, so that every exchange takes the same time."""
+def still(small: Small, stop: dict[str, Any] | None = None, in_passing: bool = False, **learning: Any) -> Scenario:
+    """Clients that stand still; unless served in passing, one at a time, so that every exchange takes the same time."""
     keys = {"active": "visited", "batch_size": 20, "local_steps": 10, "open_at": 2.0, **learning}
     clients = {"mobility": "static", "compute_flops_per_s": 5e8, "report_error_m": 0.0}
-    return small(clients=clients, radio=RADIO, learning=keys, stop=stop or {"visits": 20})
+    vehicle = {"in_passing": in_passing}
+    return small(clients=clients, vehicle=vehicle, radio=RADIO, learning=keys, stop=stop or {"visits": 20})
 
 
 @pytest.mark.parametrize(
@@ -61,9 +62,13 @@ def test_training_is_as_without_it_where_contacts_are(small: Small, tmp_path: Pa
     assert heavy.summary["sim_time_s"] > plain.summary["sim_time_s"] + 20 * 2
 
 
-def test_bytes_end_a_run(small: Small, tmp_path: Path) -> None:
-    summary = run(still(small, {"total_bytes": 3_000_000}, **PAYLOAD), tmp_path / "a").summary
-    assert (summary["stopped_by"], summary["visits"]) == ("total_bytes", 6)  # of half a megabyte each
+@pytest.mark.parametrize("in_passing", [False, True])
+def test_bytes_end_a_run(small: Small, tmp_path: Path, in_passing: bool) -> None:
+    """Contacts of both kinds count: each takes half a megabyte."""
+    found = run(still(small, {"total_bytes": 3_000_000}, in_passing, **PAYLOAD), tmp_path / "a")
+    assert (found.summary["stopped_by"], found.summary["contacts"]) == ("total_bytes", 6)
+    assert (found.contacts["bytes_down"] + found.contacts["bytes_up"] == 500_000).all()
+    assert found.contacts["in_passing"].any() == in_passing
 
 
 def test_the_summary_says_what_was_trained(small: Small, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -119,7 +120,10 @@ def test_every_part_can_be_a_plugin(folder: Path) -> None:
     run = load_run("run")
     start = run.track[(run.track["node"] == "client")].groupby("id").first()
     assert list(start["x_m"]) == [10 + 15.0 * i for i in range(6)]
-    assert run.contacts["neighbours"].max() == 3  # one either side within 25 m
+    vehicle = run.contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy()
+    distances_m = np.hypot(*(vehicle[:, None] - start[["x_m", "y_m"]].to_numpy()).transpose(2, 0, 1))
+    assert list(run.contacts["neighbours"]) == list((distances_m <= 25).sum(1))
+    assert run.contacts["neighbours"].max() == 4  # 15 m apart, and the vehicle stops between them
     assert run.scenario["learning"]["algorithm"] == {"kind": "own_parts_of_mine:Lazy", "share": 0.5}
     assert run.summary["algorithm"] == "own_parts_of_mine:Lazy"
 
@@ -141,7 +145,7 @@ def test_a_plugin_walk(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     arguments = ["run", "mine.toml", "--allow-plugins", "--quiet", "--set"]
     assert main([*arguments, "vehicle.walk=own_parts_of_mine:Backwards", "--out", "run"]) == 0
     run = load_run("run")
-    assert list(run.contacts["client"]) == [5, 4, 3, 2, 1, 0, 5, 4]
+    assert list(run.visits["client"]) == [5, 4, 3, 2, 1, 0, 5, 4]
     assert run.scenario["vehicle"]["walk"] == "own_parts_of_mine:Backwards"
     text = as_text(theory(run))
     assert "No P(k): vehicle.walk = own_parts_of_mine:Backwards is not a Markov chain on the contact graph" in text

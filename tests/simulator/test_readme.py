@@ -78,8 +78,12 @@ def test_own_parts(desk: Path) -> None:
     (desk / "mine.toml").write_text(block("toml", "my_parts:Ring"))
     run_commands(block("sh", "mine.toml"))
     run = load_run("runs/mine")
-    assert len(run.contacts) == 50
-    assert run.contacts["neighbours"].max() == 3  # 62 m apart: one either side within 90 m
+    assert len(run.visits) == 50
+    clients = run.track[run.track["node"] == "client"].groupby("id").first()[["x_m", "y_m"]].to_numpy()
+    vehicle = run.contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy()
+    distances_m = np.hypot(*(vehicle[:, None] - clients).transpose(2, 0, 1))
+    assert list(run.contacts["neighbours"]) == list((distances_m <= 90).sum(1))
+    assert run.contacts["neighbours"].max() == 4  # 62 m apart, and the vehicle passes between them
     parameters = (2 + 1) * 16 + 2 * 16 + (16 + 1) * 2  # of SmallNet, for points and two circles
     assert set(run.contacts["bytes_down"]) == {4 * parameters}
     assert (run.clients["test_samples"] == 10).all()

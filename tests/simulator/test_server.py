@@ -48,12 +48,14 @@ def test_late_clients_are_nowhere_until_they_join(small: Small, tmp_path: Path, 
     learning = {"server": server, "open_at": 0.6, "evaluate_every": 1}
     keys = {"clients": {"late": 3, "late_at": 0.5}, "vehicle": {"jump": 0.5}, "stop": {"visits": 40}}
     found = run(small(learning=learning, **keys), tmp_path / "a")
+    (join,) = found.visits["contact"][found.visits["visit"] == 20]  # they join when this contact has ended
     took_part = found.contacts["active_ids"].map(lambda ids: bool(set(ids) & {5, 6, 7}))
-    assert not took_part[:20].any()
-    assert took_part[20:].any()
-    assert not found.contacts["client"][:20].isin([5, 6, 7]).any()
-    before = found.clients[(found.clients["visit"] == 20) & (found.clients["client"] >= 5)]
-    after = found.clients[(found.clients["visit"] == 40) & (found.clients["client"] >= 5)]
+    assert not took_part[:join].any()
+    assert took_part[join:].any()
+    assert not found.contacts["client"][:join].isin([5, 6, 7]).any()
+    late = found.clients[found.clients["client"] >= 5]
+    before, after = late[late["contact"] == join], late[late["contact"] == found.summary["contacts"]]
+    assert len(before) == len(after) == 3
     assert found.summary["late_token_test_acc"] == pytest.approx(before["token_test_acc"].mean())
     assert found.summary["late_personal_test_acc"] == pytest.approx(after["test_acc"].mean())
     assert (before["participations"] == 0).all()

@@ -23,6 +23,7 @@ from fedmule.simulator.scenario.rules import broken_rules
 Small = Callable[..., Scenario]
 
 AT_S = 90.0
+VISITS = 30  # about 20 before AT_S
 SQUADS = {"kind": "squads", "squads": 3, "regroup_at_s": AT_S, "regroup_share": 0.5}
 NEIGHBOURHOOD = {"kind": "rwsadmm", "token": "neighbourhood"}
 ALGORITHMS: list[dict[str, Any]] = [
@@ -35,7 +36,7 @@ CLUMPS = [[10.0, 10.0], [290.0, 10.0], [12.0, 15.0], [20.0, 190.0], [285.0, 12.0
 
 def regrouping(small: Small, **learning: Any) -> Scenario:
     learning = {"shift": "permuted", "algorithm": NEIGHBOURHOOD, **learning}
-    return small(clients={"count": 9, "mobility": SQUADS}, learning=learning, stop={"visits": 20})
+    return small(clients={"count": 9, "mobility": SQUADS}, learning=learning, stop={"visits": VISITS})
 
 
 def accuracies(simulation: Simulation) -> list[float]:
@@ -77,7 +78,7 @@ def test_data_change_when_clients_change_squad(small: Small, learning: dict[str,
     assert later == pytest.approx(accuracies(simulation))  # looked at again at once, not when next visited
     assert (later != earlier).any()
     assert simulation.ledger.accuracy == pytest.approx(np.mean(later))
-    for visits in (simulation.ledger.visits + 1, 19):
+    for visits in (simulation.ledger.visits + 1, VISITS - 1):
         while simulation.ledger.visits < visits:
             simulation.env.step()
         assert simulation.learner.evaluator.test.accuracy == pytest.approx(accuracies(simulation))
@@ -108,7 +109,7 @@ def test_same_seed_same_bits(small: Small, tmp_path: Path, learning: dict[str, A
 
 
 def test_where_sites_do_not_matter_nothing_changes(small: Small) -> None:
-    simulation = Simulation(small(clients={"count": 9, "mobility": SQUADS}))
+    simulation = Simulation(small(clients={"count": 9, "mobility": SQUADS}, stop={"visits": VISITS}))
     assert simulation.world.sites.site is None
     assert simulation.learner.algorithm.data.site is None
     before = simulation.learner.algorithm.data.labels.clone()
@@ -243,9 +244,10 @@ def test_late_clients(small: Small, tmp_path: Path, learning: dict[str, Any]) ->
     scenario = small(clients={"late": 3, "late_at": 0.5}, vehicle={"jump": 0.5}, learning=keys, stop={"visits": 30})
     found = run(scenario, tmp_path / "a")
     took_part = found.contacts["active_ids"].map(lambda ids: bool(set(ids) & {5, 6, 7}))
-    assert not took_part[:15].any()
-    assert took_part[15:].any()
-    before = found.clients[(found.clients["visit"] == 15) & (found.clients["client"] >= 5)]
+    (join,) = found.visits["contact"][found.visits["visit"] == 15]  # they join when this contact has ended
+    assert not took_part[:join].any()
+    assert took_part[join:].any()
+    before = found.clients[(found.clients["contact"] == join) & (found.clients["client"] >= 5)]
     if "neighbourhood" in str(learning):  # they are introduced to their neighbours as they join
         assert 0 < found.summary["late_token_test_acc"] <= 1
     else:
@@ -287,8 +289,11 @@ def test_a_lost_exchange_leaves_neighbourhoods_as_they_were(small: Small) -> Non
 
 
 def test_each_client_is_sent_its_own_token(small: Small, tmp_path: Path) -> None:
-    found = run(small(learning={"algorithm": NEIGHBOURHOOD, "open_at": 1.0}), tmp_path / "a")
-    last = found.clients[found.clients["visit"] == 20]
+    """At visits and in passing; clients stand still, so that no exchange is lost."""
+    keys = {"algorithm": NEIGHBOURHOOD, "open_at": 1.0}
+    found = run(small(clients={"mobility": "static"}, learning=keys), tmp_path / "a")
+    assert found.contacts["in_passing"].any()
+    last = found.clients[found.clients["contact"] == found.summary["contacts"]]
     assert last["bytes_down"].sum() == found.contacts["bytes_down"].sum()
     times = last["participations"]
     lost = found.contacts["active"].sum() - found.contacts["delivered"].sum()

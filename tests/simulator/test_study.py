@@ -178,8 +178,10 @@ def test_a_study_runs_is_widened_and_continues(here: Path, capsys: pytest.Captur
     for run, at in written.items():
         assert (here / "studies/tiny" / run / "summary.json").stat().st_mtime_ns == at
     pd.testing.assert_frame_equal(study.index.iloc[:4], first, check_dtype=False)
-    contacts = study.contacts(["visit", "sim_time_s"], {"vehicle.speed_mps": 20})
-    assert list(contacts["visit"]) == [1, 2, 3, 4, 1, 2, 3, 4]
+    contacts = study.contacts(["contact", "visit", "in_passing"], {"vehicle.speed_mps": 20})
+    assert list(contacts["visit"][~contacts["in_passing"]]) == [1, 2, 3, 4, 1, 2, 3, 4]
+    counts = study.index["contacts"][study.index["vehicle.speed_mps"] == 20]
+    assert list(contacts["contact"]) == [contact for count in counts for contact in range(1, count + 1)]
     assert set(contacts["seed"]) == {0, 1}
     assert [run.scenario["vehicle"]["speed_mps"] for run in study.runs({"seed": 1})] == [5, 10, 20]
 

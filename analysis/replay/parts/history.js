@@ -41,6 +41,8 @@ class RunHistory {
     arrays.contact_vehicle.forEach((vehicle, contact) => {
       if (!this.inPassing(contact)) this.ofVehicle[vehicle].push(contact);
     });
+    this.middles = Float64Array.from({ length: this.contacts }, (_, i) => (this.contactStart(i) + this.contactEnd(i)) / 2);
+    this.middles.sort(); // contacts overlap: a short one in passing may lie within a visit
     this.range = this.accuracyRange();
   }
 

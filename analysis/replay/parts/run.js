@@ -112,16 +112,12 @@ class Replay {
   /** Jump to the middle of the next contact (1) or the previous one (-1). */
   contact(direction) {
     const { history, player } = this;
-    const middle = (i) => (history.contactStart(i) + history.contactEnd(i)) / 2;
-    let i = history.contactsUntil(player.time);
-    if (direction > 0) {
-      while (i < history.contacts && middle(i) <= player.time + 1e-3) i++;
-    } else {
-      i = Math.min(i, history.contacts - 1);
-      while (i >= 0 && middle(i) >= player.time - 1e-3) i--;
-    }
+    const { middles } = history;
+    const to = direction > 0
+      ? middles[countUpTo(middles, player.time + 1e-3)]
+      : middles[countUpTo(middles, player.time - 1e-3) - 1];
     player.pause();
-    if (i >= 0 && i < history.contacts) player.seek(middle(i));
+    if (to !== undefined) player.seek(to);
   }
 
   zoom(factor) {
@@ -229,7 +225,7 @@ class Replay {
   doing(vehicle, time) {
     const { history } = this;
     if (history.vehicles > 1) {
-      const busy = history.contactsNear(time, 0).length;
+      const busy = new Set(history.contactsNear(time, 0).map((i) => history.arrays.contact_vehicle[i])).size;
       return `${busy} of ${history.vehicles} vehicles in contact`;
     }
     const { last, next } = history.around(vehicle, time);
