@@ -15,7 +15,7 @@ def add(commands: Any) -> None:
         "compare",
         help="compare algorithms on one scenario",
         description="Run a scenario with several algorithms, and always with local training, over the same seeds: the "
-        "same world, data and start model, and the same number of gradient steps per client. Prints accuracy, the cost "
+        "same world, data and start model, and the same number of gradient steps per visit. Prints accuracy, the cost "
         "of a target accuracy, and which differences are more than chance.",
     )
     arguments.add_scenario(compare)

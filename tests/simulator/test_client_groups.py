@@ -113,7 +113,7 @@ def test_a_weak_radio_is_heard_near_by_only(small: Small) -> None:
     weak = {"kind": "static", "positions": [[110, 20], [129, 20], [131, 20]]}
     groups = [{"count": 3, "mobility": strong}, {"count": 3, "mobility": weak, "radio_gain_db": -9.0}]
     simulation = Simulation(with_groups(small, *groups, radio=radio, terrain={"obstacles": []}))
-    assert simulation.world.extra_loss_db.tolist() == [0, 0, 0, 9, 9, 9]
+    assert simulation.world.hearing.extra_loss_db.tolist() == [0, 0, 0, 9, 9, 9]
     assert simulation._neighbourhood(0, np.array([100.0, 20.0])).tolist() == [0, 1, 3, 4]
     outcome = simulation._exchange(
         np.arange(6), simulation.learner.exchange_cost(np.arange(6), 0.0), np.array([100.0, 20.0])
