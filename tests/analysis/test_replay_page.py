@@ -338,7 +338,7 @@ def test_arrivals_departures_jumps_and_several_vehicles(run: Run, tmp_path: Path
     )
     second = run.track[run.track["node"] == "vehicle"].assign(id=7, x_m=lambda t: 300 - t["x_m"])
     contacts = run.contacts.copy()
-    contacts.loc[::2, "vehicle"] = 7
+    contacts.loc[contacts["visit"] % 2 == 0, "vehicle"] = 7
     changed = dataclasses.replace(run, track=pd.concat([track, own, second]), contacts=contacts)
     file = tmp_path / "replay.html"
     file.write_text(run_page(changed), encoding="utf-8")
@@ -358,12 +358,12 @@ def test_arrivals_departures_jumps_and_several_vehicles(run: Run, tmp_path: Path
     assert tab.js("replay.history.ofVehicle.map((own) => own.length)") == counts
     begin, end = contacts["sim_time_s"] - contacts["contact_s"], contacts["sim_time_s"]
     busy = []
-    for time_s in np.arange(15.0, 45.0, 1.0):
+    for time_s in [*np.arange(15.0, 45.0), *np.arange(185.0, 192.0)]:
         under_way = contacts[(begin <= time_s) & (time_s <= end)]
         busy.append((len(under_way), under_way["vehicle"].nunique()))
         seek(tab, time_s)
         assert tab.page.inner_text("#now") == f"{busy[-1][1]} of 2 vehicles in contact"
-    assert {(0, 0), (1, 1), (2, 2)} <= set(busy)
+    assert {(0, 0), (1, 1), (2, 1), (2, 2)} <= set(busy)  # (2, 1): a vehicle serves two clients in passing
     assert tab.is_clean()
 
 

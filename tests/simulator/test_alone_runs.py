@@ -80,7 +80,7 @@ def test_a_sample_is_drawn_once_and_by_a_stream_of_its_own(small: Small, tmp_pat
     one, other = run(scenario, tmp_path / "one"), run(scenario, tmp_path / "other")
     same(one.clients, other.clients)
     trained = one.clients.groupby("client")["alone_test_acc"].count()
-    assert sorted(trained.unique()) == [0, one.clients["visit"].nunique()]
+    assert sorted(trained.unique()) == [0, one.clients["contact"].nunique()]
     assert (trained > 0).sum() == one.summary["alone_clients"] == 4
     assert one.summary["verdict"].endswith("in a sample of 4 of 9 clients.")
     seeds = {tuple(Simulation(small(seed=s, learning={"alone": 4})).learner.alone.clients) for s in range(6)}  # type: ignore[union-attr]
