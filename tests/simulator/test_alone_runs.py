@@ -54,7 +54,7 @@ def test_nothing_else_changes(small: Small, tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_summary_follows_from_the_tables(small: Small, tmp_path: Path, kind: str) -> None:
     found = run(small(**KINDS[kind]), tmp_path / "run")
-    last = found.clients[found.clients["visit"] == found.clients["visit"].max()].dropna(subset=["alone_test_acc"])
+    last = found.clients[found.clients["contact"] == found.clients["contact"].max()].dropna(subset=["alone_test_acc"])
     summary = found.summary
     gains = last["test_acc"] - last["alone_test_acc"]
     assert summary["alone_clients"] == len(last)
@@ -71,7 +71,7 @@ def test_devices_are_as_fast_as_they_are_in_contacts(small: Small) -> None:
     simulation = Simulation(small(clients={"compute_flops_per_s": 1e6}, learning={"local_steps": 7}))
     learner, alone = simulation.learner, simulation.learner.alone
     assert alone is not None
-    cost_s = float(learner.exchange_cost(np.arange(1), 0.0).flops[0]) / 1e6
+    cost_s = float(learner.cost(0, np.arange(1), 0.0, 0.0).flops[0]) / 1e6
     np.testing.assert_array_equal(alone.steps_by(100 * cost_s * (1 + 1e-9)), 700)
 
 
