@@ -115,7 +115,7 @@ def test_a_transfer_ends_with_its_last_byte(kind, way, share):
 @pytest.mark.parametrize("broadcast", [True, False])
 def test_others_are_served_while_one_walks_away(broadcast):
     """Disc, 1 Mb/s up to 50 m; the first leaves at 8 s, 100 kB take 0.8 s alone."""
-    radio = Disc(range_m=50.0, rate_mbps=1.0, latency_s=0.0)
+    radio = Disc(range_m=50.0, rate_mbps=1.0, latency_s=0.0, setup_s=0.0)
     start, velocity = [(10.0, 0.0), (0.0, 5.0), (0.0, -5.0)], [(5.0, 0.0), (0.0, 0.0), (0.0, 0.0)]
     out = exchange(radio, start, velocity, [2_000_000] * 3, [0] * 3, broadcast=broadcast)
     assert out.delivered.tolist() == [False, True, True]

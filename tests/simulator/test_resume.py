@@ -189,12 +189,12 @@ def test_a_replay_leaves_learner_and_log_to_the_live_phase(
     assert isinstance(simulation.learner, ReplayingLearner)
     with pytest.raises(KeyboardInterrupt):
         simulation.interrupt()
-    while simulation.ledger.visits < 8:
+    while simulation.ledger.contacts < 8:
         assert isinstance(simulation.learner, ReplayingLearner) == (simulation.ledger.contacts < 7)
         assert not rows
         simulation.env.step()
     assert simulation.learner is built
-    assert [row.visit for row in rows] == [8]
+    assert [row.contact for row in rows] == [8]
     assert len(list(built.journal)) >= 8
 
 
