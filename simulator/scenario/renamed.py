@@ -39,6 +39,7 @@ VALUES = {
     ("clients.mobility", "placed_anew"): "redrawn",
     ("clients.mobility.kind", "placed_anew"): "redrawn",
 }
+NS3_LOSS_DB = 46.6777  # ns-3's loss at 1 m, that of 5.15 GHz: before, WiFi had it at 2.4 GHz too
 
 
 def old_keys(raw: dict[str, Any]) -> list[Problem]:
@@ -90,6 +91,10 @@ def keep_meaning(raw: dict[str, Any]) -> None:
     vehicle = raw.setdefault("vehicle", {})
     if isinstance(vehicle, dict) and "contact" not in vehicle:
         vehicle |= {"contact": "approach", "in_passing": False}
+        radio = raw.get("radio", {})
+        radio = {"kind": radio} if isinstance(radio, str) else radio
+        if isinstance(radio, dict) and radio.get("kind", "wifi_direct") == "wifi_direct" and "propagation" not in radio:
+            raw["radio"] = {"reference_loss_db": NS3_LOSS_DB, **radio}
 
 
 def _with_numbers(algorithm: Any, flat: dict[str, Any]) -> dict[str, Any]:

@@ -253,7 +253,10 @@ def test_run_folders_from_before_links_keep_their_rule(tmp_path: Path) -> None:
     """Without the key in a run folder, contacts began by distance and nobody was served in passing."""
     (tmp_path / "manifest.json").write_text("{}")
     (tmp_path / "scenario.toml").write_text('format = 2\nname = "old"\n[vehicle]\nspeed_mps = 7.0\n')
-    vehicle = load_scenario(str(tmp_path)).vehicle
+    scenario = load_scenario(str(tmp_path))
+    vehicle, radio = scenario.vehicle, scenario.radio
+    assert radio.reference_loss_db == 46.6777  # whatever the carrier
     assert (vehicle.contact, vehicle.in_passing, vehicle.speed_mps) == ("approach", False, 7.0)
     (tmp_path / "manifest.json").unlink()
     assert load_scenario(str(tmp_path)).vehicle.contact == "link"
+    assert load_scenario(str(tmp_path)).radio.reference_loss_db is None
