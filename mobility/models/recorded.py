@@ -6,7 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedmule.mobility.models.movement import NOWHERE_X_M, BoolArray, Draw, FloatArray, IntArray, Movement, Waypoints
+from fedmule.mobility.models.movement import (
+    NOWHERE_X_M,
+    BoolArray,
+    Draw,
+    FloatArray,
+    IntArray,
+    Movement,
+    Stays,
+    Waypoints,
+)
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.formats import read_trace
 from fedmule.mobility.traces.trace import Trace, TraceError
@@ -47,7 +56,7 @@ class Recorded(Movement):
         self._first = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
         self._t, self._xy = np.concatenate(paths)[:, 0], np.concatenate(paths)[:, 1:]
         self._next = self._first[:-1] + [np.searchsorted(path[:, 0], 0.0, side="right") for path in paths]
-        self._stay_of, self._comes_s, self._goes_s = _stays(trace, count)
+        self._stays = _stays(trace, count)
         first = [int(np.argmax(~np.isnan(trace.x[a:b]))) + a for a, b in pairwise(trace.first[: count + 1])]
         self._first_xy = np.stack([trace.x[first], trace.y[first]], axis=1) + shift_m
 
@@ -76,12 +85,17 @@ class Recorded(Movement):
     def there(self, t: float) -> BoolArray:
         """Which clients [n] the trace contains at time t."""
         mask = np.zeros(len(self._next), dtype=bool)
-        mask[self._stay_of[(self._comes_s <= t) & (t < self._goes_s)]] = True
+        mask[self._stays.client[(self._stays.comes_s <= t) & (t < self._stays.goes_s)]] = True
         return mask
+
+    def stays(self) -> Stays:
+        """When the trace contains which client."""
+        return self._stays
 
     def next_arrival_s(self, t: float) -> float:
         """Time after t at which the next node appears; inf if none does."""
-        return float(self._comes_s[self._comes_s > t].min(initial=np.inf))
+        comes_s = self._stays.comes_s
+        return float(comes_s[comes_s > t].min(initial=np.inf))
 
 
 def _path(trace: Trace, node: int, away_m: float, shift_m: tuple[float, float]) -> FloatArray:
@@ -98,8 +112,8 @@ def _path(trace: Trace, node: int, away_m: float, shift_m: tuple[float, float]) 
     return path if path[0, 0] == 0 else np.insert(path, 0, (0.0, away_m, 0.0), axis=0)
 
 
-def _stays(trace: Trace, count: int) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Nodes and the times between which they are present; inf where a node does not leave."""
+def _stays(trace: Trace, count: int) -> Stays:
+    """The times between which nodes are present."""
     stays: list[tuple[int, float, float]] = []
     for node in range(count):
         rows = slice(trace.first[node], trace.first[node + 1])
@@ -108,4 +122,4 @@ def _stays(trace: Trace, count: int) -> tuple[IntArray, FloatArray, FloatArray]:
         goes = t[gone & np.append(False, ~gone[:-1])]
         stays += [(node, *stay) for stay in zip(comes, np.append(goes, np.inf), strict=False)]
     node_of, comes_s, goes_s = (np.array(column) for column in zip(*stays, strict=True))
-    return node_of.astype(np.int64), comes_s, goes_s
+    return Stays(node_of.astype(np.int64), comes_s, goes_s)

@@ -88,9 +88,11 @@ def upgrade(raw: dict[str, Any]) -> None:
 
 def keep_meaning(raw: dict[str, Any]) -> None:
     """Complete the scenario of a run folder, which states all keys, by those that did not exist when it was written."""
-    vehicle = raw.setdefault("vehicle", {})
+    vehicle, clients = raw.setdefault("vehicle", {}), raw.setdefault("clients", {})
     if isinstance(vehicle, dict) and "contact" not in vehicle:
         vehicle |= {"contact": "approach", "in_passing": False}
+    if isinstance(clients, dict) and "report_stagger" not in clients:
+        clients["report_stagger"] = False
         radio = raw.get("radio", {})
         radio = {"kind": radio} if isinstance(radio, str) else radio
         if isinstance(radio, dict) and radio.get("kind", "wifi_direct") == "wifi_direct" and "propagation" not in radio:

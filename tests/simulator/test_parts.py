@@ -256,7 +256,9 @@ def test_run_folders_from_before_links_keep_their_rule(tmp_path: Path) -> None:
     scenario = load_scenario(str(tmp_path))
     vehicle, radio = scenario.vehicle, scenario.radio
     assert radio.reference_loss_db == 46.6777  # whatever the carrier
+    assert scenario.clients.report_stagger is False
     assert (vehicle.contact, vehicle.in_passing, vehicle.speed_mps) == ("approach", False, 7.0)
     (tmp_path / "manifest.json").unlink()
     assert load_scenario(str(tmp_path)).vehicle.contact == "link"
     assert load_scenario(str(tmp_path)).radio.reference_loss_db is None
+    assert load_scenario(str(tmp_path)).clients.report_stagger
