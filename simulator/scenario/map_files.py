@@ -54,7 +54,8 @@ def keys_beside(becomes: type[Part], holds: str) -> type[MapKeys]:
     }
     shapes = (CORNERS,) if holds == "lines" else CORNERS
     fields[holds] = (becomes.model_fields[holds].rebuild_annotation(), shapes)
-    made: type[MapKeys] = create_model("Map", __base__=(MapKeys, becomes), **fields)
+    bases: Any = (MapKeys, becomes)
+    made: type[MapKeys] = create_model("Map", __base__=bases, **fields)
     return made
 
 
