@@ -124,7 +124,8 @@ def _nothing(path: Path, content: MapContent, kind: str, where: Where, skipped: 
         return BadMap(f"{path} holds no {kind}{has}")
     wanted = ", ".join(f"{tag} = {json.dumps(value, ensure_ascii=False)}" for tag, value in where.items())
     alike = Counter(given for f in content.features if f.matches(where) for given in {g for g, _ in f.geometries})
-    tags = Counter(tag for f in content.features for tag, value in f.tags.items() if value is not None)
+    given = (item for f in content.features for item in f.tags.items())
+    tags = Counter(tag for tag, value in given if value is not None and not tag.startswith("@"))  # "@id" is no tag
     shown = ", ".join(f"{tag} ({number})" for tag, number in tags.most_common(TAGS_SHOWN))
     has = f"it has {counted(alike)} with that" if alike else f"its tags are {shown}" if shown else "it has no tags"
     return BadMap(f"{path} holds no {kind} with {wanted}; {has}", "where")
