@@ -10,6 +10,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from fedmule.mobility.projection import Origin
 from fedmule.mobility.routing import Router
 
 FloatArray = NDArray[np.float64]
@@ -50,8 +51,10 @@ class Terrain:
         size_m: tuple[float, float],
         obstacles: Sequence[Obstacle] = (),
         surfaces: Sequence[Surface] = (),
+        origin: Origin | None = None,
     ) -> None:
         self.size_m = size_m
+        self.origin = origin  # longitude and latitude of (0, 0), where they are known
         self.obstacles = tuple(obstacles)
         self.surfaces = tuple(surfaces)
         ground = shapely.box(0.0, 0.0, *size_m)

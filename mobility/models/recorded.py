@@ -26,7 +26,8 @@ AT_ONCE = 16  # waypoints handed out at a time
 class Recorded(Movement):
     """The first `count` nodes of a trace. The run begins when the trace does, and last positions are held.
 
-    `shift_m` is added to all positions; `origin` is the longitude and latitude of (0, 0) for GPX and GeoJSON.
+    `shift_m` is added to all positions; `origin` is the longitude and latitude of (0, 0) where the file has degrees, by
+    default the terrain's.
     """
 
     still = False
@@ -40,7 +41,7 @@ class Recorded(Movement):
         shift_m: tuple[float, float],
         origin: tuple[float, float] | None,
     ) -> None:
-        trace = read_trace(path, origin)
+        trace = read_trace(path, origin or terrain.origin)
         if len(trace) < count:
             raise TraceError(f"{path}: has {len(trace)} nodes, fewer than the {count} clients")
         low_x, low_y, high_x, high_y = (
@@ -49,7 +50,8 @@ class Recorded(Movement):
         if min(low_x, low_y) < 0 or high_x > terrain.size_m[0] or high_y > terrain.size_m[1]:
             raise TraceError(
                 f"{path}: leaves the terrain of {terrain.size_m[0]:g} × {terrain.size_m[1]:g} m: it goes from "
-                f"({low_x:.1f}, {low_y:.1f}) to ({high_x:.1f}, {high_y:.1f}); see terrain.size_m and shift_m"
+                f"({low_x:.1f}, {low_y:.1f}) to ({high_x:.1f}, {high_y:.1f}); see terrain.size_m, "
+                "terrain.origin and shift_m"
             )
         away = NOWHERE_X_M * (1 + np.arange(count))  # far from each other as well
         paths = [_path(trace, i, away[i], shift_m) for i in range(count)]

@@ -37,14 +37,15 @@ def _check(given: Any) -> int:
     status = 0
     for name in given.scenario:
         try:
-            scenario = load_scenario(name, given.overrides, given.seed)
+            notes: list[str] = []
+            scenario = load_scenario(name, given.overrides, given.seed, notes)
             vehicle_starts(scenario, build_terrain(scenario))
             note = ""
             if given.allow_plugins:
                 load_plugins(scenario, True, plugin_folders(name))
             elif own_classes(scenario):
                 note = " (names your own classes: run it with --allow-plugins)"
-            sys.stdout.write(f"{name}: ok{note}\n")
+            sys.stdout.write("\n  ".join([f"{name}: ok{note}", *notes]) + "\n")
         except UserError as error:
             sys.stderr.write(f"{error}\n")
             status = 2

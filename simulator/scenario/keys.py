@@ -19,6 +19,9 @@ NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Point = Annotated[tuple[float, float], Field(strict=False)]
+LonLat = Annotated[
+    tuple[Annotated[float, Field(ge=-180, le=180)], Annotated[float, Field(gt=-90, lt=90)]], Field(strict=False)
+]
 Span = Annotated[tuple[NotNegative, NotNegative], Field(strict=False)]
 OneOrSpan = Annotated[Span, BeforeValidator(lambda value: (value, value) if type(value) in (int, float) else value)]
 PositiveSpan = Annotated[tuple[Positive, Positive], Field(strict=False)]

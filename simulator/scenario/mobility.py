@@ -12,6 +12,7 @@ from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import (
     Chosen,
     Count,
+    LonLat,
     NotNegative,
     OwnClass,
     Part,
@@ -212,16 +213,29 @@ class RedrawnMobility(MobilityKeys):
             yield Problem("vehicle.count", message, scenario.vehicle.count)
 
 
+ORIGIN_OF_TRACE = (
+    "[lon, lat] of (0, 0) where the file has degrees; by default terrain.origin, or else the file's south-west corner"
+)
+
+
+def files_of_trace(path: str) -> dict[str, str]:
+    """Return the files that a trace consists of, by key."""
+    from fedmule.mobility.traces.formats import activity_file
+
+    activity = activity_file(path)
+    return {"path": path} | ({} if activity is None else {"activity": str(activity)})
+
+
 class TraceMobility(MobilityKeys):
     makes = "mobility.models.recorded:Recorded"
     kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
     path: str = Field(description="the trace: CSV, Parquet, SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON")
     shift_m: Point = key((0.0, 0.0), "added to all its positions, m")
-    origin: Point | None = key(None, "[lon, lat] of (0, 0) where the file has degrees; by default its south-west")
+    origin: LonLat | None = key(None, ORIGIN_OF_TRACE)
 
     def files(self) -> dict[str, str]:
-        """The trace."""
-        return {"path": self.path}
+        """Return the trace, and the file that says when its nodes are present, if there is one."""
+        return files_of_trace(self.path)
 
 
 class OwnMobility(OwnClass):
