@@ -169,16 +169,15 @@ class HerdMobility(MobilityKeys):
     kind: Literal["herd"] = key("herd", "wildlife: herds that rest, graze and walk")
     herds: Count = key(2, "number of herds; clients are divided equally")
     spread_m: Positive = key(25.0, "standard deviation of an animal's position about the centre along each axis, m")
-    memory_s: Positive = key(
-        300.0, "time after which the correlation of an animal's position in the herd has fallen to 1/e, s"
-    )
-    rest_s: Positive = key(3600.0, "mean duration of a rest, s")
-    graze_s: Positive = key(3600.0, "mean duration of grazing, s")
-    walk_s: Positive = key(900.0, "mean duration of a walk, s")
-    graze_mps: Positive = key(0.1, "speed of a grazing herd, m/s")
+    # Red deer are active for 8 hours a day, in bouts of 42 minutes (Kamler et al., Journal of Mammalogy 2007).
+    rest_s: Positive = key(4800.0, "mean duration of a rest, s")
+    graze_s: Positive = key(2100.0, "mean duration of grazing, s")
+    walk_s: Positive = key(420.0, "mean duration of a walk, s")
+    graze_mps: Positive = key(0.1, "speed at which a grazing herd moves on, m/s")
     walk_mps: Positive = key(0.8, "speed of a walking herd, m/s")
+    stop_s: Positive = key(120.0, "mean time for which an animal feeds at one spot, s")
+    stride_m: Positive = key(10.0, "mean distance from one such spot to the next within the herd, m")
     top_speed_mps: Positive = key(4.0, "top speed of an animal, m/s")
-    step_s: Positive = key(30.0, "duration of a step, s")
 
     def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
         """Check the number of herds."""

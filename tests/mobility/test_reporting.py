@@ -36,25 +36,21 @@ def reports_of(client, model, period_s, stagger, delay_s, loss, error_m=0.0):
     """Every report of a client up to END_S, one after the other."""
     draw = Streams(1).draw("reports")
     times, path = Trajectories(model).path(client, END_S)
+    numbers = np.arange(2 + int(END_S / period_s))
+    along, around, waits, fails = draw(np.full(len(numbers), client), numbers, 4).T.tolist()
+    lead = waits[0] if stagger else 0.0
     found = []
-    for number in range(10**6):
-        along, around, waits, fails = draw(np.array([client]), np.array([number]), 4)[0]
-        lead = draw(np.array([client]), np.array([0]), 4)[0, 2] if stagger else 0.0
+    for number in numbers.tolist():
         sent_s = 0.0 if number == 0 else (number - lead) * period_s
-        if sent_s > END_S:
-            return found
-        error = (
-            error_m
-            * np.sqrt(-2 * np.log(1 - along))
-            * np.array([np.cos(2 * np.pi * around), np.sin(2 * np.pi * around)])
-        )
+        radius, angle = error_m * np.sqrt(-2 * np.log(1 - along[number])), 2 * np.pi * around[number]
+        error = radius * np.array([np.cos(angle), np.sin(angle)])
         xy = position_at(times, path, np.array([sent_s]))[0] + error
         if number == 0:
             found.append(Report(0.0, 0.0, xy, lead == 0))
-        else:
-            found.append(
-                Report(sent_s, sent_s + delay_s[0] + (delay_s[1] - delay_s[0]) * waits, xy, True, fails < loss)
-            )
+        elif sent_s <= END_S:
+            arrive_s = sent_s + delay_s[0] + (delay_s[1] - delay_s[0]) * waits[number]
+            found.append(Report(sent_s, arrive_s, xy, True, fails[number] < loss))
+    return found
 
 
 def check(positions, lists, t, velocities=True):
@@ -63,7 +59,7 @@ def check(positions, lists, t, velocities=True):
         assert positions.known(np.array([client]))[0] == pytest.approx(here[-1].xy, abs=1e-6)
         assert positions.last_report_s(client) == pytest.approx(here[-1].sent_s, abs=1e-9)
         later = [r.arrive_s for r in reports if not r.lost and r.sent_s > here[-1].sent_s and r.arrive_s > t]
-        if t < END_S / 2:
+        if min(later, default=np.inf) <= END_S:  # otherwise one that is sent later may come first
             assert positions.next_report_s(client, t) == pytest.approx(min(later), abs=1e-9)
         velocity = positions.known_velocity(client) if velocities else None
         if velocities and (len(here) < 2 or not here[-2].scheduled):
@@ -73,7 +69,7 @@ def check(positions, lists, t, velocities=True):
             assert velocity == pytest.approx(expected, abs=1e-6)
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@settings(deadline=None, max_examples=40, derandomize=True)
 @given(
     still=st.booleans(),
     period_s=st.sampled_from([2.5, 10.0, 30.0]),
