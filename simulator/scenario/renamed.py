@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedmule.simulator.errors import Problem
-from fedmule.simulator.scenario.geojson import mobility_tables
+from fedmule.simulator.scenario.raw_tables import mobility_tables
 
 FORMAT = 2  # of scenario files and run folders; 1: an algorithm's numbers stood in [learning]
 
