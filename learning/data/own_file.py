@@ -47,20 +47,21 @@ def from_file(path: str, label: str | None, client: str | None, recording: str |
     """
     file = _checked_path(path)
     card = card_beside(file) or NO_CARD
-    check_content(file, card)
     given = _named(file, card, label, client, recording)
     if file.suffix == ".npz":
         features, names, columns = _read_npz(file, card, given)
     else:
         features, names, columns = _read_table(file, card, given)
     _check_amounts(file, card, features)
+    check_content(file, card)
     try:
         labels, classes = _labels(file, card, columns[names.label])
         owner, recordings = (
             None if name is None else np.unique(columns[name], return_inverse=True)[1].astype(np.int64)
             for name in (names.client, names.recording)
         )
-        features = features if card.scale == 1 else features / card.scale
+        if card.scale != 1:
+            features = features / card.scale
         return Samples(features, labels, classes, owner, card.shape, recordings).checked()
     except TypeError:
         listed = ", ".join(names.all()[:-1]) + " and " + names.all()[-1] if len(names.all()) > 1 else names.label
