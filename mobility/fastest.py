@@ -34,6 +34,7 @@ class FastestRouter:
         self._ground = Ground(surfaces, outlines(walls), float(max(1.0, surfaces.factors.max())))
         open_ground = ground.difference(router.inflated)
         self._seams = seams(polygons, surfaces.factors.tolist(), open_ground, router.clearance_m)
+        self._rails = np.concatenate([self._seams.ends, surfaces.edges])
         nodes = np.concatenate([router.corners, self._seams.points])
         count = len(nodes)
         on_seams = np.full((count, 2), -1)
@@ -59,9 +60,7 @@ class FastestRouter:
             self._add_row(node)
         if not np.isfinite(seconds):
             return self._router.route(start, goal)
-        rails = np.full((len(points), 2, 4), np.nan)
-        rails[on_seams >= 0] = self._seams.ends[on_seams[on_seams >= 0]]
-        points, seconds = polish(self._ground, points, rails, seconds)
+        points, _ = polish(self._ground, self._rails, points, on_seams, seconds)
         return np.asarray(points)
 
     def _add_row(self, node: int) -> None:

@@ -20,29 +20,34 @@ SAME_M = 0.1  # a crossing this near to a bend is that of the bend, which lies a
 
 
 @compiled
-def polish(ground: Ground, points: FloatArray, rails: FloatArray, seconds: float) -> tuple[FloatArray, float]:
+def polish(
+    ground: Ground, rails: FloatArray, points: FloatArray, on: IntArray, seconds: float
+) -> tuple[FloatArray, float]:
     """Return a route with its bends and its crossings of edges where they are best, and its seconds.
 
-    rails [k,2,4] are the edges along which its points may move; see `refract`.
+    rails [r,4] are edges, with x and y of both ends, those of the surfaces last. A point of the route may move along
+    one or two of them, `on` [k,2]; -1 for none.
     """
     room = len(ground.surfaces.edges) + 1
     at, edge = np.empty(room), np.empty(room, dtype=np.int64)
-    points, rails = _without_needless(ground, points, rails, at, edge)
+    points, on = _without_needless(ground, points, on, at, edge)
     for _ in range(PASSES):
         before = seconds
-        points, slowness, rails = _with_crossings(ground, points, rails)
+        points, slowness, on = _with_crossings(ground, rails, points, on)
         if len(points) == 2:
             break
-        moved, whole = refract(points, slowness, rails), 1.0
-        while whole > 0.1:  # what was assumed of the legs may not hold that far away
-            tried = points + whole * (moved - points)
+        moved, share = refract(points, slowness, rails, on), 1.0
+        while share > 0.1:  # what was assumed of the legs may not hold that far away
             total = 0.0
-            for i in range(len(tried) - 1):
-                total += leg_s(ground, tried[i], tried[i + 1], at, edge)
+            for i in range(1, len(points)):
+                total += leg_s(ground, moved[i - 1], moved[i], at, edge)
             if total < seconds:
-                points, seconds = tried, total
+                points, seconds = moved, total
                 break
-            whole /= 2
+            share /= 2
+            for i in range(len(points)):
+                for axis in range(2):
+                    moved[i, axis] = (moved[i, axis] + points[i, axis]) / 2
         if seconds > before * (1 - 100 * ENOUGH):
             break
     return points, seconds
@@ -50,26 +55,34 @@ def polish(ground: Ground, points: FloatArray, rails: FloatArray, seconds: float
 
 @compiled
 def _without_needless(
-    ground: Ground, points: FloatArray, rails: FloatArray, at: FloatArray, edge: IntArray
-) -> tuple[FloatArray, FloatArray]:
+    ground: Ground, points: FloatArray, on: IntArray, at: FloatArray, edge: IntArray
+) -> tuple[FloatArray, IntArray]:
     """The route without bends that save no time."""
-    keep = np.ones(len(points), dtype=np.bool_)
-    last = 0
-    for i in range(1, len(points) - 1):
-        via = leg_s(ground, points[last], points[i], at, edge) + leg_s(ground, points[i], points[i + 1], at, edge)
-        keep[i] = leg_s(ground, points[last], points[i + 1], at, edge) > via * (1 + 1e-9)
-        last = i if keep[i] else last
-    return points[keep], rails[keep]
+    count = 1
+    for i in range(1, len(points)):
+        if i < len(points) - 1:
+            legs = ((count - 1, i + 1), (count - 1, i), (i, i + 1))
+            saved = 0.0
+            for k in range(3):
+                leg = leg_s(ground, points[legs[k][0]], points[legs[k][1]], at, edge)
+                saved += leg if k == 0 else -leg * (1 + 1e-9)
+            if saved <= 0:
+                continue
+        for k in range(2):
+            points[count, k], on[count, k] = points[i, k], on[i, k]
+        count += 1
+    return points[:count], on[:count]
 
 
 @compiled
 def _with_crossings(
-    ground: Ground, points: FloatArray, rails: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The route with a point on every edge it crosses, the slowness of its legs, and the edges its points lie on."""
+    ground: Ground, rails: FloatArray, points: FloatArray, on: IntArray
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """The route with a point on every edge it crosses, the slowness of its legs, and the rails its points lie on."""
     every, factors, edges = split(ground.surfaces, points)
-    found, slowness, on = every.copy(), np.empty(len(factors)), np.full((len(every), 2, 4), np.nan)
-    on[0] = rails[0]
+    found, slowness = np.empty((len(every), 2)), np.empty(len(factors))
+    found_on = np.full((len(every), 2), -1)
+    found[0, 0], found[0, 1] = points[0, 0], points[0, 1]
     count, bend, longest = 1, 0, 0.0  # `longest`: of the pieces of this leg that are joined
     for k in range(1, len(every)):
         metres = np.hypot(every[k, 0] - every[k - 1, 0], every[k, 1] - every[k - 1, 1])
@@ -77,58 +90,56 @@ def _with_crossings(
             slowness[count - 1], longest = 1 / factors[k - 1], metres
         if edges[k] < 0:
             bend += 1
-            on[count] = rails[bend]
+            found_on[count, 0], found_on[count, 1] = on[bend, 0], on[bend, 1]
         else:
-            near = _near_bend(every[k], points, bend, rails) or _near_bend(every[k], points, bend + 1, rails)
+            near = False
+            for i in range(bend, bend + 2):
+                if on[i, 0] >= 0 and np.hypot(every[k, 0] - points[i, 0], every[k, 1] - points[i, 1]) <= SAME_M:
+                    near = True
             if near:
                 continue
-            on[count, 0], on[count, 1] = ground.surfaces.edges[edges[k]], np.nan
-        found[count], count, longest = every[k], count + 1, 0.0
-    return found[:count], slowness[: count - 1], on[:count]
+            found_on[count, 0] = len(rails) - len(ground.surfaces.edges) + edges[k]
+        found[count, 0], found[count, 1] = every[k, 0], every[k, 1]
+        count, longest = count + 1, 0.0
+    return found[:count], slowness[: count - 1], found_on[:count]
 
 
 @compiled
-def _near_bend(xy: FloatArray, points: FloatArray, bend: int, rails: FloatArray) -> bool:
-    if np.isnan(rails[bend, 0, 0]):
-        return False
-    return np.hypot(xy[0] - points[bend, 0], xy[1] - points[bend, 1]) <= SAME_M
+def refract(points: FloatArray, slowness: FloatArray, rails: FloatArray, on: IntArray) -> FloatArray:
+    """Return the points [k,2] of the fastest route with bends on the same rails.
 
-
-@compiled
-def refract(points: FloatArray, slowness: FloatArray, rails: FloatArray) -> FloatArray:
-    """Return the points [k,2] of the fastest route with bends on the same edges.
-
-    slowness [k-1] is that of each leg, s/m, wherever its ends move. rails [k,2,4] are one or two edges, with x and y of
-    both ends, along which a point may move; NaN if none. The time is convex in the positions on the edges, so moving
-    one point at a time leads to its minimum, which obeys Snell's law.
+    slowness [k-1] is that of each leg, s/m, wherever its ends move. The time is convex in the positions on the rails, so
+    moving one point at a time leads to its minimum, which obeys Snell's law.
     """
-    points = points.copy()
+    moved = np.empty((len(points), 2))
+    for i in range(len(points)):
+        moved[i, 0], moved[i, 1] = points[i, 0], points[i, 1]
     total = np.inf
     for _ in range(SWEEPS):
         before, total = total, 0.0
-        for i in range(1, len(points) - 1):
+        for i in range(1, len(moved) - 1):
             least = np.inf
-            x, y = points[i]
             for r in range(2):
-                ax, ay, bx, by = rails[i, r]
-                if np.isnan(ax):
+                if on[i, r] < 0:
                     continue
-                u, v, seconds = _best_on_rail(ax, ay, bx, by, points[i - 1], slowness[i - 1], points[i + 1], slowness[i])
+                x, y, seconds = _best_on_rail(rails[on[i, r]], moved[i - 1], slowness[i - 1], moved[i + 1], slowness[i])
                 if seconds < least:
-                    least, x, y = seconds, u, v
-            points[i, 0], points[i, 1] = x, y
+                    least, best_x, best_y = seconds, x, y
+            if least < np.inf:
+                moved[i, 0], moved[i, 1] = best_x, best_y
         for i in range(len(slowness)):
-            total += slowness[i] * np.hypot(points[i + 1, 0] - points[i, 0], points[i + 1, 1] - points[i, 1])
+            total += slowness[i] * np.hypot(moved[i + 1, 0] - moved[i, 0], moved[i + 1, 1] - moved[i, 1])
         if total >= before * (1 - ENOUGH):
             break
-    return points
+    return moved
 
 
 @compiled
 def _best_on_rail(
-    ax: float, ay: float, bx: float, by: float, p: FloatArray, slow_p: float, q: FloatArray, slow_q: float
+    rail: FloatArray, p: FloatArray, slow_p: float, q: FloatArray, slow_q: float
 ) -> tuple[float, float, float]:
-    """Position on the edge from a to b with the least time from p and on to q, and that time."""
+    """Position on a rail with the least time from p and on to q, and that time."""
+    ax, ay, bx, by = rail[0], rail[1], rail[2], rail[3]
     length = np.hypot(bx - ax, by - ay)
     ux, uy = (bx - ax) / length, (by - ay) / length
     along_p, off_p = (p[0] - ax) * ux + (p[1] - ay) * uy, (p[1] - ay) * ux - (p[0] - ax) * uy

@@ -47,7 +47,7 @@ def seams(
             area = shapely.union_all([shown[f] for f in levels if f >= fast])
         lines = area.buffer(-margin_m, join_style="mitre", mitre_limit=MITRE_LIMIT).boundary.intersection(ground)
         for line in shapely.get_parts(lines):
-            if shapely.get_type_id(line) == 1:
+            if shapely.get_type_id(line) == 1 and not line.is_empty:
                 xy = shapely.get_coordinates(line)
                 speeds = np.broadcast_to([slow, fast], (len(xy) - 1, 2))
                 found.append(np.concatenate([xy[:-1], xy[1:], speeds], axis=1))

@@ -52,7 +52,8 @@ def speed_factor(surfaces: Outlines, x: float, y: float) -> float:
             continue
         inside = False
         for e in range(surfaces.first[p], surfaces.first[p + 1]):
-            ax, ay, bx, by = surfaces.edges[e]
+            ax, ay = surfaces.edges[e, 0], surfaces.edges[e, 1]
+            bx, by = surfaces.edges[e, 2], surfaces.edges[e, 3]
             wide, high = bx - ax, by - ay
             cross = wide * (y - ay) - high * (x - ax)
             if abs(cross) <= ON_EDGE_M * (abs(wide) + abs(high)):
@@ -80,7 +81,8 @@ def cut(surfaces: Outlines, ax: float, ay: float, bx: float, by: float, at: Floa
         if max(ax, bx) < box[0] or max(ay, by) < box[1] or min(ax, bx) > box[2] or min(ay, by) > box[3]:
             continue
         for e in range(surfaces.first[p], surfaces.first[p + 1]):
-            cx, cy, dx, dy = surfaces.edges[e]
+            cx, cy = surfaces.edges[e, 0], surfaces.edges[e, 1]
+            dx, dy = surfaces.edges[e, 2], surfaces.edges[e, 3]
             det = wide * (dy - cy) - high * (dx - cx)
             if det == 0:
                 continue
@@ -122,10 +124,11 @@ def split(surfaces: Outlines, route: FloatArray) -> tuple[FloatArray, FloatArray
     """
     room = len(surfaces.edges) + 1
     at, edge = np.empty(room), np.empty(room, dtype=np.int64)
-    points, factors, edges = np.empty((16, 2)), np.empty(16), np.empty(16, dtype=np.int64)
-    points[0], edges[0], count = route[0], -1, 1
+    most = len(route) * room
+    points, factors, edges = np.empty((most, 2)), np.empty(most), np.empty(most, dtype=np.int64)
+    points[0, 0], points[0, 1], edges[0], count = route[0, 0], route[0, 1], -1, 1
     for i in range(len(route) - 1):
-        (ax, ay), (bx, by) = route[i], route[i + 1]
+        ax, ay, bx, by = route[i, 0], route[i, 1], route[i + 1, 0], route[i + 1, 1]
         length = np.hypot(bx - ax, by - ay)
         before, first = 0.0, True
         for k in range(cut(surfaces, ax, ay, bx, by, at, edge)):
@@ -135,9 +138,6 @@ def split(surfaces: Outlines, route: FloatArray) -> tuple[FloatArray, FloatArray
             factor = speed_factor(surfaces, ax + middle * (bx - ax), ay + middle * (by - ay))
             if not first and factor == factors[count - 2]:
                 count -= 1  # the edge of a surface below another one: the leg goes on
-            if count == len(points):
-                points = np.concatenate((points, points))
-                factors, edges = np.concatenate((factors, factors)), np.concatenate((edges, edges))
             if at[k] < 1.0:
                 points[count, 0], points[count, 1] = ax + at[k] * (bx - ax), ay + at[k] * (by - ay)
             else:
@@ -157,7 +157,8 @@ def blocked(walls: Outlines, ax: float, ay: float, bx: float, by: float) -> bool
         if max(ax, bx) < box[0] or max(ay, by) < box[1] or min(ax, bx) > box[2] or min(ay, by) > box[3]:
             continue
         for e in range(walls.first[p], walls.first[p + 1]):
-            cx, cy, dx, dy = walls.edges[e]
+            cx, cy = walls.edges[e, 0], walls.edges[e, 1]
+            dx, dy = walls.edges[e, 2], walls.edges[e, 3]
             det = wide * (dy - cy) - high * (dx - cx)
             if det == 0:
                 continue

@@ -145,6 +145,21 @@ class Terrain:
         lengths = np.hypot(*np.diff(route, axis=0).T)
         return np.concatenate([[0.0], np.cumsum(lengths / (speed_mps * factors))]), route
 
+    def slowness(self, xy: FloatArray) -> FloatArray:
+        """Seconds per metre [m] at positions [m,2], at 1 m/s on plain ground."""
+        found = np.ones(len(xy))
+        for surface in self.surfaces:
+            found[shapely.contains_xy(surface.polygon, xy[:, 0], xy[:, 1])] = 1 / surface.speed_factor
+        return found
+
+    def seconds(self, start: FloatArray, end: FloatArray) -> FloatArray:
+        """Seconds [m] of straight legs from start [m,2] to end [m,2], at 1 m/s on plain ground."""
+        if not self.surfaces:
+            return np.asarray(np.hypot(*(end - start).T))
+        from fedmule.mobility.surface_times import seconds_between
+
+        return np.asarray(seconds_between(self._outlines, np.ascontiguousarray(start), np.ascontiguousarray(end)))
+
     # Compiled, so only where they are needed.
     @cached_property
     def _outlines(self) -> Outlines:

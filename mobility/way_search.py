@@ -45,7 +45,8 @@ def off_fast_m(surfaces: Outlines, x: float, y: float) -> float:
             continue
         inside = False
         for e in range(surfaces.first[p], surfaces.first[p + 1]):
-            ax, ay, bx, by = surfaces.edges[e]
+            ax, ay = surfaces.edges[e, 0], surfaces.edges[e, 1]
+            bx, by = surfaces.edges[e, 2], surfaces.edges[e, 3]
             wide, high = bx - ax, by - ay
             share = ((x - ax) * wide + (y - ay) * high) / max(wide * wide + high * high, 1e-300)
             share = min(max(share, 0.0), 1.0)
@@ -80,7 +81,7 @@ def near_seams(seams: Seams, x: float, y: float) -> tuple[FloatArray, IntArray]:
     points, on = np.empty((3 * len(seams.ends), 2)), np.empty(3 * len(seams.ends), dtype=np.int64)
     count = 0
     for j in range(len(seams.ends)):
-        ax, ay, bx, by = seams.ends[j]
+        ax, ay, bx, by = seams.ends[j, 0], seams.ends[j, 1], seams.ends[j, 2], seams.ends[j, 3]
         length = np.hypot(bx - ax, by - ay)
         ux, uy = (bx - ax) / length, (by - ay) / length
         along, off = (x - ax) * ux + (y - ay) * uy, abs((y - ay) * ux - (x - ax) * uy)
@@ -108,85 +109,66 @@ def search(
     """
     room = len(ground.surfaces.edges) + 1
     at, edge = np.empty(room), np.empty(room, dtype=np.int64)
-    arrive_s, last = leg_s(ground, start, goal, at, edge), -1
     off_start = off_fast_m(ground.surfaces, start[0], start[1])
     off_goal = off_fast_m(ground.surfaces, goal[0], goal[1])
-    apart = np.hypot(goal[0] - start[0], goal[1] - start[1])
-    if at_least_s(apart, off_start + off_goal, ground.top) >= arrive_s * BETTER:
-        return -1, np.stack((start, goal)), np.full((2, 2), -1), arrive_s
+    apart_m = np.hypot(goal[0] - start[0], goal[1] - start[1])
+    straight_s = leg_s(ground, start, goal, at, edge)
+    if at_least_s(apart_m, off_start + off_goal, ground.top) >= straight_s * BETTER:
+        return -1, np.stack((start, goal)), np.full((2, 2), -1), straight_s
+    # All points: the nodes, points near the start and near the goal, and the goal.
     first, first_on = near_seams(seams, start[0], start[1])
     final, final_on = near_seams(seams, goal[0], goal[1])
-    n, count = len(graph.nodes), len(graph.nodes) + len(first) + len(final)
-    begin_final = n + len(first)
-    points = np.concatenate((graph.nodes, first, final))
-    rest_s, best = np.empty(count), np.full(count, np.inf)
-    came_from = np.full(count, -1)
-    queue = [(0.0, 0.0, 0, False)]  # bound of the total, seconds so far, node, whether these are exact
+    n, begin_final, end = len(graph.nodes), len(graph.nodes) + len(first), len(graph.nodes) + len(first) + len(final)
+    points = np.concatenate((graph.nodes, first, final, goal.reshape(1, 2)))
+    rest_s, best, came_from = np.zeros(end + 1), np.full(end + 1, np.inf), np.full(end + 1, -1)
+    best[end] = straight_s
+    queue = [(0.0, 0.0, 0, False)]  # bound of the total, seconds so far, point, whether these are exact
     queue.pop()
-    for v in range(count):
+    for v in range(end):
         off = graph.off_fast[v] if v < n else 0.0
         there_m = np.hypot(points[v, 0] - start[0], points[v, 1] - start[1])
         rest_m = np.hypot(points[v, 0] - goal[0], points[v, 1] - goal[1])
-        least, rest_s[v] = (
-            at_least_s(there_m, off + off_start, ground.top),
-            at_least_s(rest_m, off + off_goal, ground.top),
-        )
-        if least + rest_s[v] < arrive_s * BETTER:
-            queue.append((least + rest_s[v], least, v, False))
-    heapq.heapify(queue)
+        least = at_least_s(there_m, off + off_start, ground.top)
+        rest_s[v] = at_least_s(rest_m, off + off_goal, ground.top)
+        if least + rest_s[v] < best[end] * BETTER:
+            heapq.heappush(queue, (least + rest_s[v], least, v, False))
     while len(queue):
         bound, so_far, u, exact = heapq.heappop(queue)
-        if bound >= arrive_s * BETTER:
+        if bound >= best[end] * BETTER:
             break
-        if so_far > best[u] or (not exact and so_far == best[u]):
+        if so_far > best[u] or (so_far == best[u] and not exact):
             continue
-        if not exact:  # straight from the start, seconds yet unknown
+        if not exact:  # straight from the start; until now a lower bound
             so_far = leg_s(ground, start, points[u], at, edge)
             if so_far < best[u]:
                 best[u], came_from[u] = so_far, -1
-                if so_far + rest_s[u] < arrive_s * BETTER:
-                    heapq.heappush(queue, (so_far + rest_s[u], so_far, u, True))
+                heapq.heappush(queue, (so_far + rest_s[u], so_far, u, True))
             continue
-        total = so_far + leg_s(ground, points[u], goal, at, edge)
-        if total < arrive_s * BETTER:
-            arrive_s, last = total, u
-        if u >= begin_final:
-            continue
-        for v in range(begin_final, count):
-            least = np.hypot(points[v, 0] - points[u, 0], points[v, 1] - points[u, 1]) / ground.top
-            if so_far + least < best[v] and so_far + least + rest_s[v] < arrive_s * BETTER:
+        row = graph.row_of[u] if u < n else -1
+        if u < n and row < 0:
+            return u, points[:0], graph.seams[:0], np.inf
+        for v in range(0 if u < begin_final else end, end + 1):
+            if v < n and row >= 0:
+                total = so_far + graph.rows[row, v]
+            elif n <= v < begin_final:
+                continue
+            else:
+                least = so_far + np.hypot(points[v, 0] - points[u, 0], points[v, 1] - points[u, 1]) / ground.top
+                if least >= best[v] or least + rest_s[v] >= best[end] * BETTER:
+                    continue
                 total = so_far + leg_s(ground, points[u], points[v], at, edge)
-                if total < best[v]:
-                    best[v], came_from[v] = total, u
-                    heapq.heappush(queue, (total + rest_s[v], total, v, True))
-        if u >= n:
-            j = first_on[u - n]
-            for k in range(seams.first[j], seams.first[j + 1]):
-                v = seams.node[k] + n - len(seams.points)
-                total = so_far + leg_s(ground, points[u], points[v], at, edge)
-                if total < best[v]:
-                    best[v], came_from[v] = total, u
-                    heapq.heappush(queue, (total + rest_s[v], total, v, True))
-            continue
-        row = graph.row_of[u]
-        if row < 0:
-            return u, np.empty((0, 2)), np.empty((0, 2), dtype=np.int64), np.inf
-        for v in range(n):
-            total = so_far + graph.rows[row, v]
-            if total < best[v]:
+            if total < best[v] and total + rest_s[v] < best[end] * BETTER:
                 best[v], came_from[v] = total, u
-                if total + rest_s[v] < arrive_s * BETTER:
-                    heapq.heappush(queue, (total + rest_s[v], total, v, True))
-    length, u = 2, last
+                heapq.heappush(queue, (total + rest_s[v], total, v, True))
+    length, u = 2, came_from[end]
     while u >= 0:
         length, u = length + 1, came_from[u]
-    found, on_seams = np.empty((length, 2)), np.full((length, 2), -1)
-    found[0], found[length - 1], u = start, goal, last
-    for i in range(length - 2, 0, -1):
-        found[i] = points[u]
-        if u < n:
-            on_seams[i] = graph.seams[u]
-        else:
+    found, on_seams, u = np.empty((length, 2)), np.full((length, 2), -1), end
+    for i in range(length - 1, -1, -1):
+        found[i, 0], found[i, 1] = (points[u, 0], points[u, 1]) if i > 0 else (start[0], start[1])
+        if u < n and i > 0:
+            on_seams[i, 0], on_seams[i, 1] = graph.seams[u, 0], graph.seams[u, 1]
+        elif n <= u < end and i > 0:
             on_seams[i, 0] = first_on[u - n] if u < begin_final else final_on[u - begin_final]
-        u = came_from[u]
-    return -1, found, on_seams, arrive_s
+        u = came_from[u] if u >= 0 else -1
+    return -1, found, on_seams, best[end]
