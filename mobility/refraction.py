@@ -36,21 +36,49 @@ def polish(
         points, slowness, on = _with_crossings(ground, rails, points, on)
         if len(points) == 2:
             break
-        moved, share = refract(points, slowness, rails, on), 1.0
-        while share > 0.1:  # what was assumed of the legs may not hold that far away
-            total = 0.0
-            for i in range(1, len(points)):
-                total += leg_s(ground, moved[i - 1], moved[i], at, edge)
-            if total < seconds:
-                points, seconds = moved, total
-                break
-            share /= 2
-            for i in range(len(points)):
-                for axis in range(2):
-                    moved[i, axis] = (moved[i, axis] + points[i, axis]) / 2
+        moved = refract(points, slowness, rails, on)
+        total = 0.0
+        for i in range(1, len(moved)):
+            total += leg_s(ground, moved[i - 1], moved[i], at, edge)
+        if total < seconds:
+            points, seconds = moved, total
+        seconds -= _move_singly(ground, rails, points, slowness, on, at, edge)
         if seconds > before * (1 - 100 * ENOUGH):
             break
     return points, seconds
+
+
+@compiled
+def _move_singly(
+    ground: Ground,
+    rails: FloatArray,
+    points: FloatArray,
+    slowness: FloatArray,
+    on: IntArray,
+    at: FloatArray,
+    edge: IntArray,
+) -> float:
+    """Move each point to where it is best, unless the slowness of its legs would not be as assumed; return the gain."""
+    gain = 0.0
+    xy = np.empty(2)
+    for i in range(1, len(points) - 1):
+        for r in range(2):
+            if on[i, r] < 0:
+                continue
+            x, y, _ = _best_on_rail(rails[on[i, r]], points[i - 1], slowness[i - 1], points[i + 1], slowness[i])
+            share = 1.0
+            while share > 0.2:
+                xy[0], xy[1] = points[i, 0] + share * (x - points[i, 0]), points[i, 1] + share * (y - points[i, 1])
+                saved = 0.0
+                for k in range(4):
+                    middle, end = points[i] if k < 2 else xy, points[i - 1 if k % 2 == 0 else i + 1]
+                    leg = leg_s(ground, middle, end, at, edge)
+                    saved += leg if k < 2 else -leg
+                if saved > 0:
+                    points[i, 0], points[i, 1], gain = xy[0], xy[1], gain + saved
+                    break
+                share /= 2
+    return gain
 
 
 @compiled
