@@ -91,3 +91,32 @@ def fastest(network: Network, begin: Ends, end: Ends, aim: FloatArray) -> tuple[
         path[count] = node
         node = came_from[node]
     return path, first_end, last_end, arrive_s
+
+
+@compiled
+def candidates(
+    network: Network, here: FloatArray, there: FloatArray, off_road: float, most_s: float
+) -> tuple[FloatArray, IntArray]:
+    """Positions [k,2] at which to enter or leave the roads near one end of a way, and their segments [k].
+
+    They are the nearest one on each segment, and the two at the critical angle, at which it is best to turn into a
+    straight road; without those that lead to a way of `most_s` seconds or more at a speed of `off_road` off the roads.
+    """
+    aside = off_road / np.sqrt(max(1 - off_road * off_road, 1e-12))
+    found, segment, count = np.empty((3 * len(network.segments), 2)), np.empty(3 * len(network.segments), np.int64), 0
+    for e in range(len(network.segments)):
+        a, b = network.segments[e, 0], network.segments[e, 1]
+        ax, ay, bx, by = network.nodes[a, 0], network.nodes[a, 1], network.nodes[b, 0], network.nodes[b, 1]
+        length = np.hypot(bx - ax, by - ay)
+        ux, uy = (bx - ax) / length, (by - ay) / length
+        along, off = (here[0] - ax) * ux + (here[1] - ay) * uy, abs((here[1] - ay) * ux - (here[0] - ax) * uy)
+        before = -1.0
+        for side in range(-1, 2):
+            place = min(max(along + side * aside * off, 0.0), length)
+            x, y = ax + place * ux, ay + place * uy
+            near_m, rest_m = np.hypot(x - here[0], y - here[1]), np.hypot(x - there[0], y - there[1])
+            if place > before and near_m / off_road + rest_m < most_s * network.top:
+                found[count, 0], found[count, 1], segment[count] = x, y, e
+                count += 1
+            before = place
+    return found[:count], segment[:count]

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from fedmule.mobility.models.movement import FloatArray, IntArray
-from fedmule.mobility.road_network import RoadNetwork
+from fedmule.mobility.models.movement import FloatArray
+from fedmule.mobility.road_network import Access, RoadNetwork
 from fedmule.mobility.terrain import Terrain
-
-Route = tuple[FloatArray, float]  # positions [k,2], and the factor on the vehicle's speed
-Access = tuple[FloatArray, IntArray, FloatArray]  # positions [m,2] on roads, their segments, seconds to or from there
 
 
 class Driving:
     """Fastest ways of a vehicle. Where there are roads it is slower off them, by `off_road_factor`.
 
-    It leaves the roads only at the ends, straight where walls allow it, and enters and leaves them where the way is
-    fastest as a whole; or it drives across open ground all the way if that is faster.
+    It leaves the roads only at the ends, and enters and leaves them where the way as a whole is fastest; or it drives
+    across open ground all the way if that is faster.
     """
 
     def __init__(
@@ -28,61 +23,73 @@ class Driving:
         self._speed_mps = speed_mps
         self._roads = roads
         self._off_road = 1.0 if roads is None else off_road_factor
-        # Tangent of the critical angle, at which it is best to turn into a straight road.
-        self._aside = self._off_road / math.sqrt(max(1 - self._off_road**2, 1e-12))
 
     def way(self, start: FloatArray, aim: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Seconds since departure [k] and positions [k,2] from an open position to the aim, or as near as possible."""
         if self._roads is None:
-            return self._timed([(self._terrain.route(start, aim), 1.0)])
+            return self._terrain.timed_route(self._terrain.route(start, aim), self._speed_mps)
         goal = self._terrain.within_reach(start, aim)
-        seconds, positions = self._timed(self._by_road(self._roads, start, goal))
+        seconds, positions = self._by_road(self._roads, start, goal)
         if np.hypot(*(goal - start)) < seconds[-1] * self._speed_mps * self._off_road * self._roads.top:
-            direct = self._timed([(self._terrain.route(start, goal), self._off_road)])
+            direct = self._terrain.timed_route(self._terrain.route(start, goal), self._speed_mps * self._off_road)
             if direct[0][-1] <= seconds[-1]:
                 return direct
         return seconds, positions
 
-    def _by_road(self, roads: RoadNetwork, start: FloatArray, goal: FloatArray) -> list[Route]:
-        """Fastest way that uses the roads: the routes to them, on them and from them."""
-        # Any way by road bounds the time, and so the number of positions to consider.
+    def _by_road(self, roads: RoadNetwork, start: FloatArray, goal: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Fastest way that uses the roads."""
         part = int(np.argmin(roads.gaps(start) + roads.gaps(goal)))
-        usual = [self._usual(roads, position, part) for position in (start, goal)]
-        most_s = roads.fastest(usual[0], usual[1], goal)[3]
-        begin, end = (
-            self._worthwhile(roads, here, there, access, most_s)
-            for here, there, access in ((start, goal, usual[0]), (goal, start, usual[1]))
-        )
-        by_road, _, _, _ = roads.fastest(begin, end, goal)
-        on, off = self._terrain.route(start, by_road[0]), self._terrain.route(by_road[-1], goal)
-        return [(on, self._off_road), (by_road, 1.0), (off, self._off_road)]
-
-    def _usual(self, roads: RoadNetwork, position: FloatArray, part: int) -> Access:
-        """The position of a part of the network that is nearest to a position."""
-        near = roads.access(self._terrain, position, part)[None]
-        route = self._terrain.route(position, near[0])
-        seconds = self._terrain.timed_route(route, self._off_road)[0][-1:]
-        return near, roads.nearest(near, part)[1], seconds
-
-    def _worthwhile(
-        self, roads: RoadNetwork, here: FloatArray, there: FloatArray, usual: Access, most_s: float
-    ) -> Access:
-        """Where to enter or leave the roads near one end of a way, as far as it can take less than some seconds."""
-        positions, segments = roads.candidates(here, self._aside)
-        near_m, rest_m = np.hypot(*(positions - here).T), np.hypot(*(positions - there).T)
-        chosen = np.flatnonzero(near_m / self._off_road + rest_m < most_s * roads.top)
-        chosen = chosen[self._terrain.clear(np.broadcast_to(here, (len(chosen), 2)), positions[chosen])]
-        seconds = self._terrain.seconds(np.broadcast_to(here, (len(chosen), 2)), positions[chosen]) / self._off_road
-        return (
-            np.concatenate([usual[0], positions[chosen]]),
-            np.concatenate([usual[1], segments[chosen]]),
-            np.concatenate([usual[2], seconds]),
-        )
-
-    def _timed(self, routes: list[Route]) -> tuple[FloatArray, FloatArray]:
-        seconds, positions = [np.zeros(1)], [routes[0][0][:1]]
-        for route, factor in routes:
+        enter = Ramps(self._terrain, roads, start, self._off_road, part)
+        leave = Ramps(self._terrain, roads, goal, self._off_road, part)
+        most_s = roads.fastest(enter.access, leave.access, goal)[3]  # a bound for all others
+        enter.add(goal, most_s)
+        leave.add(start, most_s)
+        known = False
+        while not known:  # the seconds of ramps that are not known yet are lower bounds, so the first known way is best
+            by_road, i, j, _ = roads.fastest(enter.access, leave.access, goal)
+            known = enter.know(i) & leave.know(j)
+        on, off = enter.route(i), leave.route(j)[::-1]
+        seconds, positions = [np.zeros(1)], [on[:1]]
+        for route, factor in ((on, self._off_road), (by_road, 1.0), (off, self._off_road)):
             spent, points = self._terrain.timed_route(route, self._speed_mps * factor)
             seconds.append(seconds[-1][-1] + spent[1:])
             positions.append(points[1:])
         return np.concatenate(seconds), np.concatenate(positions)
+
+
+class Ramps:
+    """Where to enter or leave the roads at one end of a way, and the routes there; first of all the nearest position.
+
+    Routes are found and timed only as needed; until then their seconds are those of the straight line, at top speed.
+    """
+
+    def __init__(self, terrain: Terrain, roads: RoadNetwork, here: FloatArray, off_road: float, part: int) -> None:
+        self._terrain = terrain
+        self._roads = roads
+        self._here = here
+        self._off_road = off_road
+        near, segment = roads.access(terrain, here, part)
+        self.access: Access = near, segment, np.zeros(1)
+        self._routes: dict[int, FloatArray] = {}
+        self.know(0)
+
+    def add(self, there: FloatArray, most_s: float) -> None:
+        """Add positions that may be part of a way from here to there, or back, in less than some seconds at 1 m/s."""
+        positions, segments = self._roads.candidates(self._here, there, self._off_road, most_s)
+        seconds = np.hypot(*(positions - self._here).T) / (self._off_road * self._roads.top)
+        near, segment, known = self.access
+        self.access = np.concatenate([near, positions]), np.append(segment, segments), np.append(known, seconds)
+
+    def know(self, number: int) -> bool:
+        """Find the route of a ramp and its seconds; returns whether they were known before."""
+        if number in self._routes:
+            return True
+        positions, _, seconds = self.access
+        route = self._routes[number] = self._terrain.route(self._here, positions[number])
+        before = seconds[number]
+        seconds[number] = self._terrain.timed_route(route, self._off_road)[0][-1]
+        return bool(seconds[number] <= before * (1 + 1e-12))  # straight: what was assumed holds
+
+    def route(self, number: int) -> FloatArray:
+        """Route [k,2] from here to the road."""
+        return self._routes[number]

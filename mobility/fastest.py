@@ -12,7 +12,7 @@ from fedmule.mobility.refraction import polish
 from fedmule.mobility.routing import Router
 from fedmule.mobility.seams import seams
 from fedmule.mobility.surface_times import Outlines, outlines, seconds_from
-from fedmule.mobility.way_search import Graph, Ground, leg_s, off_fast_m, search
+from fedmule.mobility.way_search import Graph, Ground, off_fast_m, search
 
 FloatArray = NDArray[np.float64]
 
@@ -67,7 +67,11 @@ class FastestRouter:
         graph = self._graph
         if self._rows == len(graph.rows):
             more = min(2 * self._rows, len(graph.nodes))
-            graph = self._graph = graph._replace(rows=np.concatenate([graph.rows, np.empty((more - self._rows, len(graph.nodes)))]))
-        graph.rows[self._rows] = seconds_from(self._ground.surfaces, self._ground.walls, *graph.nodes[node], graph.nodes)
+            graph = self._graph = graph._replace(
+                rows=np.concatenate([graph.rows, np.empty((more - self._rows, len(graph.nodes)))])
+            )
+        graph.rows[self._rows] = seconds_from(
+            self._ground.surfaces, self._ground.walls, *graph.nodes[node], graph.nodes
+        )
         graph.row_of[node] = self._rows
         self._rows += 1

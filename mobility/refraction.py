@@ -136,8 +136,8 @@ def _with_crossings(
 def refract(points: FloatArray, slowness: FloatArray, rails: FloatArray, on: IntArray) -> FloatArray:
     """Return the points [k,2] of the fastest route with bends on the same rails.
 
-    slowness [k-1] is that of each leg, s/m, wherever its ends move. The time is convex in the positions on the rails, so
-    moving one point at a time leads to its minimum, which obeys Snell's law.
+    slowness [k-1] is that of each leg, s/m, wherever its ends move. The time is convex in the positions on the rails,
+    so moving one point at a time leads to its minimum, which obeys Snell's law.
     """
     moved = np.empty((len(points), 2))
     for i in range(len(points)):

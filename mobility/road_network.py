@@ -20,6 +20,8 @@ ACCESSES = 500  # road segments to try if a wall stands between a position and t
 JOIN_DIGITS = 3  # points that agree to the millimetre are one point
 
 Line = Sequence[Sequence[float]]  # [[x, y], …]
+# Positions [m,2] on roads, their segments [m], and the seconds [m] spent before a path begins there, or after it ends.
+Access = tuple[FloatArray, IntArray, FloatArray]
 
 
 class RoadNetwork:
@@ -62,19 +64,19 @@ class RoadNetwork:
         segment = self._rows[part][row]
         return self._feet(xy, segment), segment
 
-    def access(self, terrain: Terrain, xy: FloatArray, part: int) -> FloatArray:
-        """Position [2] at which to enter a part of the network from xy [2].
+    def access(self, terrain: Terrain, xy: FloatArray, part: int) -> tuple[FloatArray, IntArray]:
+        """Position [1,2] at which to enter a part of the network from xy [2], and its segment [1].
 
         It is the nearest one in a straight line clear of walls, or simply the nearest where no line is clear.
         """
-        nearest = self.nearest(xy[None], part)[0][0]
-        if terrain.clear(xy[None], nearest[None])[0]:
-            return np.asarray(nearest)
+        nearest = self.nearest(xy[None], part)
+        if terrain.clear(xy[None], nearest[0])[0]:
+            return nearest
         positions = self._feet(np.broadcast_to(xy, (len(self._rows[part]), 2)), self._rows[part])
         gap = np.hypot(*(positions - xy).T)
         near = np.argsort(gap, kind="stable")[:ACCESSES]
-        seen = near[terrain.clear(np.broadcast_to(xy, (len(near), 2)), positions[near])]
-        return np.asarray(positions[seen[0]] if seen.size else nearest)
+        seen = near[terrain.clear(np.broadcast_to(xy, (len(near), 2)), positions[near])][:1]
+        return (positions[seen], self._rows[part][seen]) if seen.size else nearest
 
     def gaps(self, xy: FloatArray) -> FloatArray:
         """Distance [p] of each connected part from a position [2]."""
@@ -87,38 +89,27 @@ class RoadNetwork:
         fraction = np.clip(((xy - start) * along).sum(axis=1) / (along * along).sum(axis=1), 0.0, 1.0)
         return np.asarray(start + fraction[:, None] * along)
 
-    def candidates(self, xy: FloatArray, aside: float) -> tuple[FloatArray, IntArray]:
-        """Positions [k,2] at which to enter or leave the roads near xy [2], and their segments [k].
+    def candidates(
+        self, here: FloatArray, there: FloatArray, off_road: float, most_s: float
+    ) -> tuple[FloatArray, IntArray]:
+        """Positions [k,2] at which a fast way may enter the roads, or leave them; see `astar.candidates`."""
+        from fedmule.mobility.astar import candidates  # compiled, so only where it is needed
 
-        They are the nearest one on each segment and those `aside` times the distance from it to either side.
-        """
-        start, end = self.nodes[self.segments[:, 0]], self.nodes[self.segments[:, 1]]
-        unit = (end - start) / self.length_m[:, None]
-        along = ((xy - start) * unit).sum(axis=1)
-        off = np.abs((xy - start)[:, 0] * unit[:, 1] - (xy - start)[:, 1] * unit[:, 0])
-        places = np.clip(along + np.array([[-1.0], [0.0], [1.0]]) * aside * off, 0.0, self.length_m)
-        positions = start + places[:, :, None] * unit
-        return positions.reshape(-1, 2), np.tile(np.arange(len(self.segments)), 3)
+        found: tuple[FloatArray, IntArray] = candidates(self._network, here, there, off_road, most_s)
+        return found
 
-    def fastest(
-        self, begin: tuple[FloatArray, IntArray, FloatArray], end: tuple[FloatArray, IntArray, FloatArray], aim: FloatArray
-    ) -> tuple[FloatArray, int, int, float]:
-        """Fastest path [k,2] from one of several positions to another, which of these, and its seconds at 1 m/s.
-
-        Both are positions [m,2], their segments [m] and the seconds [m] spent before or after; the aim lies beyond.
-        """
+    def fastest(self, begin: Access, end: Access, aim: FloatArray) -> tuple[FloatArray, int, int, float]:
+        """Fastest path [k,2] from one of several positions to another, which of these, and its seconds at 1 m/s."""
         from fedmule.mobility.astar import Ends, fastest  # compiled, so only where it is needed
 
         through, i, j, seconds = fastest(self._network, Ends(*begin), Ends(*end), aim)
-        return np.concatenate([begin[0][i][None], self.nodes[through], end[0][j][None]]), i, j, seconds
+        return np.concatenate([begin[0][i : i + 1], self.nodes[through], end[0][j : j + 1]]), i, j, seconds
 
     def routes(self, start: FloatArray, goal: FloatArray, part: int = 0) -> list[FloatArray]:
         """Fastest routes, each [k,2], between positions [m,2] and [m,2] on a part."""
         begin, end, none = self.nearest(start, part), self.nearest(goal, part), np.zeros(1)
         return [
-            self.fastest(
-                (begin[0][[i]], begin[1][[i]], none), (end[0][[i]], end[1][[i]], none), np.ascontiguousarray(end[0][i])
-            )[0]
+            self.fastest((begin[0][[i]], begin[1][[i]], none), (end[0][[i]], end[1][[i]], none), end[0][i])[0]
             for i in range(len(start))
         ]
 

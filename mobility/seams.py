@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ def seams(
     found = [np.empty((0, 6))]
     levels = sorted({1.0, *shown})
     everywhere = shapely.box(*ground.bounds).buffer(10 * max(1.0, *np.abs(ground.bounds)))
-    for slow, fast in zip(levels, levels[1:], strict=False):
+    for slow, fast in pairwise(levels):
         if fast <= 1.0:
             area = everywhere.difference(shapely.union_all([shown[f] for f in levels if f < fast]))
         else:
@@ -82,7 +83,9 @@ def _with_nodes(rows: FloatArray) -> Seams:
     rows, length_m = rows[length_m > 0], length_m[length_m > 0]
     spacing_m = float(length_m.sum()) / POINTS
     counts = np.ceil(length_m / spacing_m).astype(np.int64) + 1 if len(rows) else np.empty(0, dtype=np.int64)
-    points = [row[:2] + np.linspace(0, 1, n)[:, None] * (row[2:4] - row[:2]) for row, n in zip(rows, counts, strict=True)]
+    points = [
+        row[:2] + np.linspace(0, 1, n)[:, None] * (row[2:4] - row[:2]) for row, n in zip(rows, counts, strict=True)
+    ]
     every = np.concatenate([np.empty((0, 2)), *points])
     _, first, node = np.unique(np.round(every, 6), axis=0, return_index=True, return_inverse=True)
     return Seams(

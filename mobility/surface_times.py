@@ -64,7 +64,7 @@ def speed_factor(surfaces: Outlines, x: float, y: float) -> float:
             if (ay > y) != (by > y) and (cross > 0) == (high > 0):
                 inside = not inside
         if inside:
-            return surfaces.factors[p]
+            return float(surfaces.factors[p])
     return 1.0
 
 

@@ -69,7 +69,7 @@ def leg_s(ground: Ground, a: FloatArray, b: FloatArray, at: FloatArray, edge: In
     """Seconds of a straight leg; inf if a wall blocks it."""
     if blocked(ground.walls, a[0], a[1], b[0], b[1]):
         return np.inf
-    return seconds_of_leg(ground.surfaces, a[0], a[1], b[0], b[1], at, edge)
+    return float(seconds_of_leg(ground.surfaces, a[0], a[1], b[0], b[1], at, edge))
 
 
 @compiled

@@ -14,10 +14,10 @@ from fedmule.mobility.models.movement import (
     Movement,
     Routes,
     Waypoints,
+    fastest_routes,
     headings,
     normals,
     random_positions,
-    shortest_routes,
 )
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import position_at
@@ -113,7 +113,7 @@ class Herd(Movement):
         move *= np.minimum(1.0, self._top_mps * self._step_s / np.maximum(metres, 1e-12))[:, None]
         own, found = np.flatnonzero(~lost), np.flatnonzero(lost)
         free = self._bounds.go(here[own], move[own], top_mps[own]).routes
-        back = shortest_routes(self._terrain, here[found], centre[found], top_mps[found])
+        back = fastest_routes(self._terrain, here[found], centre[found], top_mps[found])
         duration, end = np.empty(len(member)), np.empty((len(member), 2))
         duration[own], duration[found], end[own], end[found] = free.duration, back.duration, free.end, back.end
         return Routes(
