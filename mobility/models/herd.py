@@ -15,10 +15,10 @@ from fedmule.mobility.models.movement import (
     Movement,
     Routes,
     Waypoints,
+    fastest_routes,
     headings,
     normals,
     random_positions,
-    shortest_routes,
 )
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Way, position_at
@@ -178,7 +178,7 @@ class Herd(Movement):
     ) -> Routes:
         """Move animals to their next offsets from the centres [m,2], cut off after so many seconds [m].
 
-        They bounce off walls; those that have strayed take the shortest route, as fast as they can.
+        They bounce off walls; those that have strayed take the fastest route, as fast as they can.
         """
         here, noise = self._last[member], self._spread_m * normals(uniform[:, :2])
         goal = centre + memory * self._offset[member] + math.sqrt(1 - memory**2) * noise
@@ -198,7 +198,7 @@ class Herd(Movement):
         """Move some animals to their goals [m,2] and those that have strayed [m] to the herd [m,2]."""
         own, lost = np.flatnonzero(~strayed), np.flatnonzero(strayed)
         free = self._bounds.go(here[own], (goal - here)[own], np.full(len(own), speed_mps)).routes
-        back = shortest_routes(self._terrain, here[lost], self._open(home[lost]), np.full(len(lost), self._top_mps))
+        back = fastest_routes(self._terrain, here[lost], self._open(home[lost]), np.full(len(lost), self._top_mps))
         duration, end = np.empty(len(here)), np.empty((len(here), 2))
         duration[own], duration[lost], end[own], end[lost] = free.duration, back.duration, free.end, back.end
         return Routes(

@@ -165,8 +165,8 @@ class Routes:
     end: FloatArray  # [m,2]
 
 
-def shortest_routes(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Routes:
-    """Shortest routes of walkers from start [m,2] to goal [m,2] at speeds [m]."""
+def fastest_routes(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Routes:
+    """Fastest routes of walkers from start [m,2] to goal [m,2] at speeds [m]."""
     # Straight ones are handled all at once.
     straight = np.zeros(len(start), dtype=bool) if terrain.surfaces else terrain.clear(start, goal)
     bent = np.flatnonzero(~straight)

@@ -116,7 +116,7 @@ class ManhattanMobility(MobilityKeys):
 
 class RoadsMobility(MobilityKeys):
     makes = "mobility.models.roads:Roads"
-    kind: Literal["roads"] = key("roads", "by road, on shortest paths, to random positions")
+    kind: Literal["roads"] = key("roads", "by road, on fastest paths, to random positions")
     roads: RoadKeys | None = key(None, "which roads, such as { geojson = … }; by default streets 100 m apart")
     speed_mps: PositiveSpan = key((3.0, 14.0), "lowest and highest speed, m/s")
     pause_s: Span = key((0.0, 300.0), "shortest and longest pause, s")

@@ -222,8 +222,8 @@ class Vehicle(OwnWay):
     fleet: Annotated[tuple[FleetMember, ...], Field(strict=False)] = key(
         (), "a table for each vehicle, where vehicles differ: speed_mps, start, walk, jump, route, timetable, trace"
     )
-    roads: RoadKeys | None = key(None, "roads it follows except at the ends of its routes, such as { geojson = … }")
-    off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(1.0, "factor on its speed off these roads")
+    roads: RoadKeys | None = key(None, "roads, on which it is faster, such as { geojson = … }")
+    off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(0.3, "factor on its speed off these roads")
 
     @model_validator(mode="before")
     @classmethod
