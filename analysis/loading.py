@@ -88,6 +88,12 @@ def mobility_tables(scenario: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: part if isinstance(part, dict) else {"kind": part} for name, part in given.items()}
 
 
+def has_positions(scenario: dict[str, Any]) -> bool:
+    """Whether anybody in a resolved scenario has a position: not where vehicles are nodes of a contact list."""
+    vehicle = scenario["vehicle"]
+    return not any("follows" in table for table in (vehicle, *vehicle.get("fleet", ())))
+
+
 def movement_in_words(scenario: dict[str, Any]) -> str:
     """The mobility model of the clients, or those of their groups."""
     tables = mobility_tables(scenario).items()

@@ -58,7 +58,10 @@ def movement_of(scenario: Scenario, until_s: float, plugins: dict[str, Any] | No
     from fedmule.simulator.streams import Streams
     from fedmule.simulator.world import build_world
 
-    trajectories = build_world(scenario, Streams(scenario.seed), plugins or {}).positions.trajectories
+    world = build_world(scenario, Streams(scenario.seed), plugins or {})
+    if not world.placed:
+        raise ValueError(f"{scenario.name}: nobody has a position: clients.mobility is a contact list")
+    trajectories = world.positions.trajectories
     rows: list[Waypoints] = []
     trajectories.record(rows.append)
     trajectories.finish(until_s)

@@ -40,7 +40,7 @@ class _Begun:
     """An exchange with clients that a vehicle has begun."""
 
     began_s: float
-    here: FloatArray  # [2] where the vehicle was
+    here: FloatArray | None  # [2] where the vehicle was; None in a world without positions
     neighbours: IntArray
     active: IntArray
     progress: float
@@ -92,7 +92,8 @@ class Simulation:
         `watch` is called after every contact.
         """
         self._phase.start(log or NoLog(), watch)
-        self.world.positions.trajectories.record(self._log_clients)
+        if self.world.placed:
+            self.world.positions.trajectories.record(self._log_clients)
         self.vehicles = [self._vehicle(v, keys) for v, (_, keys) in enumerate(self.scenario.vehicle.each())]
         self._services = [self._service(vehicle) for vehicle in self.vehicles]
         self.meetings = self._meetings()
@@ -197,9 +198,9 @@ class Simulation:
 
     def _begin(self, vehicle: Vehicle, client: int, draws: np.random.Generator | None = None) -> _Begun:
         """Begin to exchange with a client alone, or with the active clients about it, drawn with `draws`."""
-        now, here = self.env.now, vehicle.xy
+        now, here = self.env.now, vehicle.xy if self.world.placed else None
         self.world.positions.advance(now)
-        neighbours = self._neighbourhood(client, here)
+        neighbours = self._neighbourhood(vehicle, client)
         active = np.array([client]) if draws is None else self._choose(client, neighbours, draws)
         progress = self.ledger.progress(now)
         exchange = self.learner.begin(vehicle.number, active, progress, now, client, neighbours)
@@ -267,7 +268,8 @@ class Simulation:
         return Service(self.env, self.world, vehicle)
 
     def _log_vehicle(self, vehicle: int, times: FloatArray, positions: FloatArray) -> None:
-        self._phase.log.vehicle_track(vehicle, times, positions)
+        if self.world.placed:
+            self._phase.log.vehicle_track(vehicle, times, positions)
 
     def _log_clients(self, waypoints: Waypoints) -> None:
         self._phase.log.client_track(waypoints)
@@ -291,7 +293,7 @@ class Simulation:
             self._absent[:] = False
             self.world.graph.admit(self._everyone)
             for client in late.tolist():
-                self.learner.introduce(client, self.world.graph.neighbours(client))
+                self.learner.introduce(client, self.world.encounters.near(client, self.env.now))
             self.ledger.joined(late)
         if self.world.positions.there(self.env.now) is not None:
             self.world.graph.admit(self._everyone & self._present())
@@ -318,12 +320,10 @@ class Simulation:
         for service in self._services:
             service.freed(freed)
 
-    def _neighbourhood(self, target: int, here: FloatArray) -> IntArray:
-        """The visited client and every client that hears the vehicle where it stands, ascending."""
-        near = self.world.positions.within(here, self.world.hearing.farthest_m)
-        near = near[~self._absent[near]]
-        heard = near[self.world.hearing.heard(here, near, self.world.positions.true(near))]
-        return np.union1d(heard, [target])
+    def _neighbourhood(self, vehicle: Vehicle, target: int) -> IntArray:
+        """The visited client and every client that hears the vehicle where it is, ascending."""
+        heard = self.world.encounters.around(vehicle, self.env.now)
+        return np.union1d(heard[~self._absent[heard]], [target])
 
     def _choose(self, target: int, neighbours: IntArray, draws: np.random.Generator) -> IntArray:
         """The active clients: the visited one, alone or with some or all neighbours, but nobody who is busy."""

@@ -35,7 +35,7 @@ class Meeting:
 
     vehicles: tuple[int, int]
     began_s: float
-    positions: FloatArray  # [2,2] where they were when it began
+    positions: FloatArray | None  # [2,2] where they were when it began; None in a world without positions
     exchange: Exchange
     outcome: Outcome
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from fedmule.mobility.driving import Driving
 from fedmule.mobility.itinerary import Itinerary
-from fedmule.mobility.models.movement import MovementError
+from fedmule.mobility.models.movement import NOWHERE_X_M, MovementError
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.trace import TraceError
+from fedmule.mobility.trajectory import Way
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.walks.policy import Policy
 from fedmule.simulator.errors import Problem, ScenarioError
@@ -54,6 +55,9 @@ def build_routes(scenario: Scenario, terrain: Terrain, driving: Sequence[Driving
         name = own.route_key()
         if name is None:
             routes.append(None)
+            continue
+        if own.follows is not None:  # without positions it is always at the same place: nowhere
+            routes.append(Itinerary(Way.standing(np.array([NOWHERE_X_M, 0.0]))))
             continue
         key = f"{at}.{name}"
         try:

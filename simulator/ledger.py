@@ -134,7 +134,8 @@ class Ledger:
         self.bytes_between += charged
         self.airtime_s += outcome.airtime_s
         self._stopping.meeting(sent)
-        (a, b), ((a_x_m, a_y_m), (b_x_m, b_y_m)) = meeting.vehicles, meeting.positions.tolist()
+        (a, b), nowhere = meeting.vehicles, [[None, None]] * 2
+        (a_x_m, a_y_m), (b_x_m, b_y_m) = nowhere if meeting.positions is None else meeting.positions.tolist()
         self._log.meeting(
             MeetingRow(
                 meeting=self.meetings,

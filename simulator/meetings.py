@@ -12,7 +12,6 @@ import simpy
 from fedmule.learning.algorithms.base import Exchange
 from fedmule.radio.channel import Load, Outcome
 from fedmule.radio.exchange import run_exchange
-from fedmule.radio.link import first_linked, link_between
 from fedmule.simulator.events import Meeting
 from fedmule.simulator.vehicle import Vehicle
 from fedmule.simulator.world import World
@@ -56,12 +55,12 @@ class Meetings:
 
     def find(self, vehicle: Vehicle) -> simpy.Event | None:
         """Meetings of a vehicle with a new plan: returns one that begins at once, if any; later ones interrupt it."""
-        now, radio, obstruction = self._env.now, self._world.radio, self._world.obstruction
+        now = self._env.now
         for other in self._vehicles:
             if other is vehicle or not self._may_meet(vehicle, other):
                 continue
             until_s = min(vehicle.plan_until_s, other.plan_until_s)
-            at_s = first_linked(radio, obstruction, vehicle.way, other.way, now, until_s)
+            at_s = self._world.encounters.first_meeting(vehicle, other, now, until_s)
             if at_s is not None and at_s <= now:
                 meeting = self._begin(vehicle, other)
                 other.interrupt(meeting)
@@ -91,7 +90,8 @@ class Meetings:
         return self._env.process(self._meet(*sorted((a, b), key=lambda vehicle: vehicle.number)))
 
     def _meet(self, a: Vehicle, b: Vehicle) -> Process:
-        began_s, positions, exchange = self._env.now, np.stack([a.xy, b.xy]), self._cost(a.number, b.number)
+        began_s, exchange = self._env.now, self._cost(a.number, b.number)
+        positions = np.stack([a.xy, b.xy]) if self._world.placed else None
         if self._rule == "stop":
             for vehicle in (a, b):
                 if not vehicle.has_route:
@@ -101,11 +101,7 @@ class Meetings:
         self._enter(Meeting((a.number, b.number), began_s, positions, exchange, outcome))
 
     def _outcome(self, a: Vehicle, b: Vehicle, exchange: Exchange) -> Outcome:
-        radio, now = self._world.radio, self._env.now
-        link = link_between(radio, self._world.obstruction, a.way, b.way, now)
+        radio, encounters, now = self._world.radio, self._world.encounters, self._env.now
         load = Load(exchange.bytes_down, np.zeros(1), exchange.bytes_up)
-        return run_exchange([link], load, now, radio.setup_s, [partial(self._delay_s, a, b)], radio.duty_cycle)
-
-    def _delay_s(self, a: Vehicle, b: Vehicle, t: float) -> float:
-        gap = a.way.at(t) - b.way.at(t)
-        return float(self._world.radio.delay_s(np.array([np.hypot(*gap)]))[0])
+        delay = partial(encounters.meeting_delay_s, a, b)
+        return run_exchange([encounters.meeting_link(a, b, now)], load, now, radio.setup_s, [delay], radio.duty_cycle)

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from fedmule.mobility.models.grouped import Grouped
 from fedmule.mobility.models.movement import Movement, MovementError
+from fedmule.mobility.models.unplaced import Unplaced
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.schedule import Reporting
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.trace import TraceError
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.simulator.errors import Problem, ScenarioError
+from fedmule.simulator.listing import Listing
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.clients import Clients, Division
 from fedmule.simulator.scenario.parts import Plugins, choose
@@ -53,10 +55,17 @@ def extra_loss_db(scenario: Scenario) -> FloatArray:
     return np.repeat([0.0 - division.radio_gain_db for division in divisions], [d.count for d in divisions])
 
 
-def build_positions(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: Plugins) -> Positions:
-    """Place the clients, and make their movement and reports. Raises ScenarioError where that is impossible."""
+def build_positions(
+    scenario: Scenario, terrain: Terrain, streams: Streams, plugins: Plugins, listing: Listing | None = None
+) -> Positions:
+    """Place the clients, and make their movement and reports. Raises ScenarioError where that is impossible.
+
+    Clients of a contact list, `listing`, have no positions.
+    """
     clients = scenario.clients
-    if clients.groups is None:
+    if listing is not None:
+        trajectories = Trajectories(listing.movement())
+    elif clients.groups is None:
         (everyone,) = clients.divisions()
         with _located(scenario, everyone):
             movement = _make(everyone, terrain, streams, "mobility", plugins)
@@ -138,8 +147,8 @@ def build_sites(scenario: Scenario, positions: Positions, streams: Streams, plug
         or choose(learning.algorithm, "learning.algorithm", plugins).ask("asks_for_sites")
     ):
         return Sites()
-    models = movement.models if isinstance(movement, Grouped) else (movement,)
     divisions = scenario.clients.divisions()
+    models = movement.models if isinstance(movement, Grouped) else (movement,) * len(divisions)
     site, count = np.full(len(positions), -1), len({d.site for d in divisions} - {None})
     moves, first = [(_nobody(), _nobody())], 0
     times: dict[str, float | None] = {}
@@ -156,9 +165,12 @@ def build_sites(scenario: Scenario, positions: Positions, streams: Streams, plug
         first += division.count
     rest = np.flatnonzero(site < 0)
     if rest.size:
-        appear = movement.first_positions()
-        appear = positions.true(np.arange(len(positions))) if appear is None else appear
-        site[rest] = count + _near_each_other(appear[rest], learning.sites, streams.generator("places"))
+        if isinstance(movement, Unplaced):
+            site[rest] = count + _of_a_class(scenario, movement, rest)
+        else:
+            appear = movement.first_positions()
+            appear = positions.true(np.arange(len(positions))) if appear is None else appear
+            site[rest] = count + _near_each_other(appear[rest], learning.sites, streams.generator("places"))
         count = int(site.max()) + 1
     movers, to = (np.concatenate(part) for part in zip(*moves, strict=True))
     return Sites(site, count, movers, to, _one_time(scenario, times))
@@ -176,6 +188,14 @@ def _one_time(scenario: Scenario, times: dict[str, float | None]) -> float | Non
     if problems:
         raise ScenarioError(scenario.name, problems)
     return given.get(first)
+
+
+def _of_a_class(scenario: Scenario, movement: Unplaced, rest: IntArray) -> IntArray:
+    """Groups [m] of these clients by their classes in the contact list, numbered from 0."""
+    if movement.classes is None:
+        message = "has no class for each client to be its site (t i j Ci Cj): give a site to each of clients.groups"
+        raise ScenarioError(scenario.name, [Problem("clients.mobility.path", message)])
+    return np.unique(np.array(movement.classes)[rest], return_inverse=True)[1].astype(np.int64)
 
 
 def _near_each_other(xy: FloatArray, count: int, generator: np.random.Generator) -> IntArray:

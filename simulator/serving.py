@@ -47,11 +47,11 @@ class Service:
         """Note that clients are elsewhere all of a sudden."""
 
     def _links(self, clients: list[int], now: float) -> list[Link]:
-        return [self._world.hearing.link(self._vehicle.way, client, now) for client in clients]
+        return [self._world.encounters.link(self._vehicle, client, now) for client in clients]
 
     def _delays(self, clients: list[int]) -> list[Delay]:
         def of(client: int) -> Delay:
-            return lambda t: self._world.hearing.delay_s(self._vehicle.way, client, t)
+            return lambda t: self._world.encounters.delay_s(self._vehicle, client, t)
 
         return [of(client) for client in clients]
 
@@ -174,7 +174,7 @@ class PassingService(Service):
         if not vehicle.free or end_s <= now + ROUNDING_S:  # it will soon have another plan
             return
         self._known_s = end_s
-        near = world.positions.passed(vehicle.way, now, end_s, world.hearing.farthest_m).tolist()
+        near = world.encounters.passed(vehicle, now, end_s).tolist()
         self._served &= set(near)  # the contact with the others is over
         for client in near:
             if client != vehicle.target:
@@ -183,6 +183,6 @@ class PassingService(Service):
     def _expect(self, client: int) -> None:
         """Note when the vehicle will hear this client next; a link that has had its exchange must break first."""
         end_s, served = self._known_s, client in self._served
-        at_s = self._world.hearing.first_heard(self._vehicle.way, client, self._env.now, end_s, after_break=served)
+        at_s = self._world.encounters.first_heard(self._vehicle, client, self._env.now, end_s, after_break=served)
         if at_s is not None and at_s < end_s:
             insort(self._heard, (at_s, client))

@@ -12,6 +12,7 @@ from fedmule.mobility.driving import Driving
 from fedmule.mobility.itinerary import Itinerary
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Surface, Terrain
+from fedmule.radio.encounters import ByPosition, Encounters
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.hearing import Hearing
 from fedmule.radio.jamming import JammingZone
@@ -21,6 +22,7 @@ from fedmule.radio.walks.policy import Policy
 from fedmule.radio.walks.random import Walk
 from fedmule.simulator.errors import Problem, ScenarioError
 from fedmule.simulator.fleet import build_driving, build_routes, build_walks, vehicle_starts
+from fedmule.simulator.listing import build_encounters, list_warnings, read_listing
 from fedmule.simulator.population import Sites, build_positions, build_sites, compute_flops_per_s, extra_loss_db
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.parts import Plugins, choose
@@ -34,6 +36,8 @@ class World:
     terrain: Terrain
     positions: Positions
     hearing: Hearing  # the radio, and what weakens its links
+    encounters: Encounters  # who hears whom, and when
+    placed: bool  # whether anybody has a position: in a contact list nobody has
     graph: ContactGraph
     walks: tuple[Policy, ...]  # each vehicle's own
     starts: NDArray[np.float64]  # [W,2] where they start
@@ -84,22 +88,30 @@ def build_radio(scenario: Scenario, streams: Streams, plugins: Plugins) -> Radio
 
 def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World:
     """Build the world at time 0. Raises ScenarioError where that is impossible; lesser problems become warnings."""
+    listing = read_listing(scenario)
     terrain = build_terrain(scenario)
     starts = vehicle_starts(scenario, terrain)
     driving = build_driving(scenario, terrain, starts[0])
     routes = build_routes(scenario, terrain, driving)
     starts = np.array([xy if route is None else route.start for xy, route in zip(starts, routes, strict=True)])
-    positions = build_positions(scenario, terrain, streams, plugins)
+    positions = build_positions(scenario, terrain, streams, plugins, listing)
     radio = build_radio(scenario, streams, plugins)
     obstruction = build_obstruction(scenario, terrain)
     hearing = Hearing(radio, obstruction, positions.trajectories, extra_loss_db(scenario))
     _check_duration(scenario, radio)
-    members, warnings = _reachable(scenario, terrain, positions, starts[0], hearing)
+    if listing is None:
+        members, warnings = _reachable(scenario, terrain, positions, starts[0], hearing)
+    else:
+        members, warnings = np.ones(len(positions), dtype=bool), []
     late = np.arange(len(positions)) >= len(positions) - scenario.clients.late
     if not (members & ~late).any():
         message = "leaves nobody at the start whom the vehicle can reach"
         raise ScenarioError(scenario.name, [Problem("clients.late", message, scenario.clients.late)])
     graph = ContactGraph(positions, radio, obstruction, members, hearing.extra_loss_db)
+    encounters: Encounters = ByPosition(hearing, positions, graph)
+    if listing is not None:
+        encounters = by_list = build_encounters(scenario, listing, radio, hearing.extra_loss_db)
+        warnings += list_warnings(scenario, listing, by_list)
     walks = build_walks(scenario, graph, plugins)
     if isinstance(walks[0], Walk) and routes[0] is None:
         warnings += _connectivity(scenario, graph)
@@ -107,6 +119,8 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
         terrain=terrain,
         positions=positions,
         hearing=hearing,
+        encounters=encounters,
+        placed=listing is None,
         graph=graph,
         walks=walks,
         starts=starts,

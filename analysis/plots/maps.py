@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from fedmule.analysis.loading import Run
+from fedmule.analysis.loading import Run, has_positions
 from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, ORANGE, PINK, axes_for, legend, picture_of
 from fedmule.mobility.traces.trace import FloatArray, Trace, positions_at, trace_of
 
@@ -38,6 +38,8 @@ def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
 
 def draw_map(run: Run, axes: Axes | None = None) -> Figure:
     """Draw the terrain, the paths of vehicles and clients, the contacts, and the clients present at the end."""
+    if not has_positions(run.scenario):
+        raise ValueError(f"{run.folder}: has no map: its contact list has no positions")
     axes = _on_terrain(run, axes)
     clients, vehicles = _paths(run, "client"), _paths(run, "vehicle")
     draw_legs(clients, axes, GREEN, 0.18, "paths of clients")

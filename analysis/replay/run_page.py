@@ -8,11 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedmule.analysis.loading import Run, movement_in_words
+from fedmule.analysis.loading import Run, has_positions, movement_in_words
 from fedmule.analysis.measures import ALONE
 from fedmule.analysis.replay.arrays import Arrays
 from fedmule.analysis.replay.ground import ground_of
 from fedmule.analysis.replay.page import page
+from fedmule.analysis.replay.schematic import SIZE_M, in_the_middle, schematic_track
 from fedmule.analysis.replay.tracks import Frame, add_tracks, frame_of, tracks_of
 
 STYLES = ("base.css", "run.css")
@@ -31,21 +32,27 @@ class NoTrackError(ValueError):
 
 def run_page(run: Run) -> str:
     """The page that replays a run, finished or not, as HTML."""
-    _must_have_track(run)
-    clients = int(run.scenario["clients"]["count"])
-    vehicles = sorted({int(i) for i in run.track.loc[run.track["node"] == "vehicle", "id"]})
-    contacts = run.contacts.sort_values("sim_time_s", kind="stable")
-    end_s = max(float(table["sim_time_s"].max()) for table in (run.track, run.contacts, run.clients) if len(table))
-    frame = frame_of(run.track, tuple(run.scenario["terrain"]["size_m"]), end_s)
+    clients, contacts = int(run.scenario["clients"]["count"]), run.contacts.sort_values("sim_time_s", kind="stable")
+    schematic = not has_positions(run.scenario)
+    if schematic:
+        track, size_m = schematic_track(int(run.scenario["vehicle"]["count"]), clients), SIZE_M
+        contacts = in_the_middle(contacts, track)
+    else:
+        _must_have_track(run)
+        track, size_m = run.track, tuple(run.scenario["terrain"]["size_m"])
+    vehicles = sorted({int(i) for i in track.loc[track["node"] == "vehicle", "id"]})
+    end_s = max(float(table["sim_time_s"].max()) for table in (track, contacts, run.clients) if len(table))
+    frame = frame_of(track, size_m, end_s)
     arrays = Arrays()
-    exact_to_m = add_tracks(arrays, tracks_of(run.track, vehicles, clients), frame, len(vehicles) + clients)
+    exact_to_m = add_tracks(arrays, tracks_of(track, vehicles, clients), frame, len(vehicles) + clients)
     _add_contacts(arrays, contacts, frame, vehicles)
     _add_evaluations(arrays, run.clients, frame, clients)
     content = {
         "name": run.manifest["name"],
         "facts": _facts(run, len(vehicles)),
         "ending": _ending(run),
-        "size_m": run.scenario["terrain"]["size_m"],
+        "size_m": size_m,
+        "schematic": schematic,
         "ground": ground_of(run.scenario),
         "range_m": _table(run.scenario["radio"]).get("range_m"),
         "vehicles": vehicles,
@@ -137,7 +144,8 @@ def _facts(run: Run, vehicles: int) -> list[str]:
     return [
         " · ".join(_kind(learning[name]) for name in ("algorithm", "model", "dataset")),
         f"{_counted(int(clients['count']), 'client')}, {movement_in_words(scenario)}",
-        f"{_counted(vehicles, 'vehicle')}, {scenario['vehicle']['speed_mps']:g} m/s",
+        _counted(vehicles, "vehicle")
+        + (f", {scenario['vehicle']['speed_mps']:g} m/s" if has_positions(scenario) else ""),
         _kind(scenario["radio"]),
         f"seed {scenario['seed']}",
     ]

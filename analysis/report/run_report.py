@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedmule.analysis.loading import Run, movement_in_words
+from fedmule.analysis.loading import Run, has_positions, movement_in_words
 from fedmule.analysis.measures import ALONE, on_the_air
 from fedmule.analysis.plots import (
     draw_ages,
@@ -76,18 +76,10 @@ def _learning(run: Run, content: Content) -> None:
 
 
 def _driving(run: Run, content: Content) -> None:
-    if run.track.empty:
-        content.missing.append("Paths on the map: no track was logged (log.track = false, or the run has just begun).")
-    content.items.insert(
-        0,
-        Item(
-            "map",
-            "Where it happened",
-            "Terrain, the paths of vehicles and clients, where contacts took place, and where clients were at the end. "
-            "Grey areas stop movement and weaken radio, blue ones stop movement only, dotted ones weaken radio only.",
-            lambda: draw_map(run),
-        ),
-    )
+    if has_positions(run.scenario):
+        _map(run, content)
+    else:
+        content.missing.append("Map: the contact list has no positions.")
     if run.graph.empty:
         content.missing.append(
             "Contact graph and theory of the walk: no graph was logged (log.graph_every = 0, or larger than the number "
@@ -121,6 +113,21 @@ def _driving(run: Run, content: Content) -> None:
         ]
         content.items.extend(items)
         _theory(run, content)
+
+
+def _map(run: Run, content: Content) -> None:
+    if run.track.empty:
+        content.missing.append("Paths on the map: no track was logged (log.track = false, or the run has just begun).")
+    content.items.insert(
+        0,
+        Item(
+            "map",
+            "Where it happened",
+            "Terrain, the paths of vehicles and clients, where contacts took place, and where clients were at the end. "
+            "Grey areas stop movement and weaken radio, blue ones stop movement only, dotted ones weaken radio only.",
+            lambda: draw_map(run),
+        ),
+    )
 
 
 def _theory(run: Run, content: Content) -> None:

@@ -78,7 +78,7 @@ def find_contacts(
             if found.take(count):
                 break
         progress((k + 1) / slices)
-    return _merged(found, len(trace))
+    return merged(*found.all(), len(trace))
 
 
 class _Found:
@@ -285,9 +285,8 @@ def _state(legs: FloatArray, k: int, t: float) -> tuple[float, float, float, flo
     return x + vx * (t - start), y + vy * (t - start), vx, vy
 
 
-def _merged(found: _Found, n: int) -> Contacts:
-    """Contacts, from intervals that adjoin at waypoints."""
-    pairs, times = found.all()
+def merged(pairs: IntArray, times: FloatArray, n: int) -> Contacts:
+    """Contacts, from intervals (times [m,2]) of pairs [m,2] of n nodes, which may overlap or adjoin."""
     order = np.lexsort((times[:, 0], pairs[:, 0] * n + pairs[:, 1]))
     pairs, times = pairs[order], times[order]
     count = _merge(pairs, times)

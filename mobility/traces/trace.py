@@ -125,7 +125,7 @@ def trace_of(
     names: list[str], node: IntArray, t: FloatArray, x: FloatArray, y: FloatArray, end_s: float = -np.inf
 ) -> Trace:
     """Build a trace from waypoints in any order; `node` [k] indexes `names`."""
-    order = _order(names)
+    ordered, order = sorted_names(names)
     rank = np.empty(len(names), dtype=np.int64)
     rank[order] = np.arange(len(names))
     node = rank[node]
@@ -139,14 +139,16 @@ def trace_of(
     if held:
         last = first[1:] - 1
         x[last], y[last] = x[last - 1], y[last - 1]
-    return Trace([names[i] for i in order], first, t, x, y)
+    return Trace(ordered, first, t, x, y)
 
 
-def _order(names: list[str]) -> list[int]:
-    """Indices that sort names by value if all are integers, otherwise alphabetically."""
+def sorted_names(names: list[str]) -> tuple[list[str], list[int]]:
+    """Names sorted by value if all are integers, otherwise alphabetically; and the indices that sort them so."""
     if all(name.isdecimal() and len(name) <= LONGEST_NUMBER for name in names):
-        return sorted(range(len(names)), key=lambda i: (int(names[i]), names[i]))
-    return sorted(range(len(names)), key=names.__getitem__)
+        order = sorted(range(len(names)), key=lambda i: (int(names[i]), names[i]))
+    else:
+        order = sorted(range(len(names)), key=names.__getitem__)
+    return [names[i] for i in order], order
 
 
 def _legs(trace: Trace) -> Legs:

@@ -30,6 +30,7 @@ def _check(given: Any) -> int:
     if not given.scenario:
         raise UserError("fedmule check: name at least one SCENARIO, or --explain")
     from fedmule.simulator.fleet import vehicle_starts
+    from fedmule.simulator.listing import read_listing
     from fedmule.simulator.scenario.load import load_scenario, own_classes
     from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
     from fedmule.simulator.scenario.rules import file_problems
@@ -43,6 +44,7 @@ def _check(given: Any) -> int:
             vehicle_starts(scenario, build_terrain(scenario))
             if problems := file_problems(scenario):
                 raise ScenarioError(name, problems)
+            read_listing(scenario)
             note = ""
             if given.allow_plugins:
                 load_plugins(scenario, True, plugin_folders(name))

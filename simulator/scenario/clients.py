@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import Count, NotNegative, OneOrSpan, OwnClass, Part, Positive, Share, key, ordered
-from fedmule.simulator.scenario.mobility import Mobility, MobilityKeys
+from fedmule.simulator.scenario.mobility import ContactsMobility, Mobility, MobilityKeys
 from fedmule.simulator.scenario.radio import PhysicalRadio
 
 if TYPE_CHECKING:
@@ -92,6 +92,12 @@ class Clients(Part):
             return value
         counts = [group.get("count") if isinstance(group, dict) else getattr(group, "count", None) for group in groups]
         return {**value, "count": sum(counts)} if all(type(n) is int and n > 0 for n in counts) else value
+
+    @property
+    def contact_list(self) -> ContactsMobility | None:
+        """Return the keys of the list that has their contacts; None if they have positions."""
+        part: Part = self.mobility
+        return part if isinstance(part, ContactsMobility) else None
 
     def divisions(self) -> tuple[Division, ...]:
         """Return the groups in order; all clients as one where there are none."""

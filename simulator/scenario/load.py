@@ -140,8 +140,9 @@ def _anchor_files(raw: dict[str, Any], folder: Path) -> None:
     """Resolve the paths of data and traces relative to the scenario's folder."""
     learning = raw.get("learning")
     data = learning.get("dataset") if isinstance(learning, dict) else None
-    for part, kind in [(data, "file"), *((mobility, "trace") for mobility in mobility_tables(raw).values())]:
-        if isinstance(part, dict) and part.get("kind") == kind and isinstance(part.get("path"), str):
+    tables = [(data, ("file",)), *((mobility, ("trace", "contacts")) for mobility in mobility_tables(raw).values())]
+    for part, kinds in tables:
+        if isinstance(part, dict) and part.get("kind") in kinds and isinstance(part.get("path"), str):
             part["path"] = str((folder / part["path"]).resolve())
     for vehicle in vehicle_tables(raw).values():
         trace = vehicle.get("trace")

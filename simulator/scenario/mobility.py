@@ -237,6 +237,42 @@ class TraceMobility(MobilityKeys):
         return files_of_trace(self.path)
 
 
+class ContactsMobility(MobilityKeys):
+    makes = "mobility.contact_lists:read_contact_list"
+    kind: Literal["contacts"] = key(
+        "contacts", "no positions, but a list of who met whom and when; vehicles are nodes of it too (vehicle.follows)"
+    )
+    path: str = Field(
+        description="the list: CSV with the columns a, b, start and end, a connectivity report of The ONE, or a "
+        "SocioPatterns list"
+    )
+    begin_s: float | None = key(None, "time of the list at which the run begins; by default its first, s")
+    resolution_s: Positive = key(20.0, "of a SocioPatterns list: the time up to its own that a row stands for, s")
+    distance_m: Positive = key(1.0, "distance at which those in contact exchange, for the radio's data rate, m")
+
+    def files(self) -> dict[str, str]:
+        """The list."""
+        return {"path": self.path}
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that every vehicle is a node of the list, and that nothing depends on positions."""
+        if scenario.clients.contact_list is not self:
+            yield Problem(f"{at}.kind", "must be that of all clients, in clients.mobility", self.kind)
+            return
+        without = "with a contact list, which has no positions"
+        for i, group in enumerate(scenario.clients.groups or ()):
+            if group.mobility is not None:
+                yield Problem(f"clients.groups[{i}].mobility", f"must be left out {without}", group.mobility.kind)
+        if scenario.learning.server != "vehicle":
+            yield Problem("learning.server", 'must be "vehicle" with a contact list', scenario.learning.server)
+        if getattr(scenario.radio, "shadowing", None) is not None:
+            yield Problem("radio.shadowing", f"must be left out {without}")
+        for name in ("obstacles", "surfaces", "jamming_zones"):
+            if given := getattr(scenario.terrain, name):
+                yield Problem(f"terrain.{name}", f"must be left out {without}", f"{len(given)} of them")
+        yield from scenario.vehicle.rules_for_list(without)
+
+
 class OwnMobility(OwnClass):
     """A mobility model of the user's own."""
 
@@ -260,5 +296,6 @@ else:
         DriftMobility,
         RedrawnMobility,
         TraceMobility,
+        ContactsMobility,
         own=OwnMobility,
     )

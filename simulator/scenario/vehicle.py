@@ -152,6 +152,8 @@ class VehicleTraceKeys(Part):
 
 
 ROUTES = ("route", "timetable", "trace")
+OWN_WAYS = (*ROUTES, "follows")
+OF_POSITIONS = ("contact", "search", "walk", "roads", "start", *ROUTES)  # keys that mean nothing without positions
 
 
 class OwnWay(Part):
@@ -159,7 +161,7 @@ class OwnWay(Part):
 
     def route_key(self) -> str | None:
         """Return which of the keys gives it a route of its own, if one does."""
-        return next((name for name in ROUTES if getattr(self, name) is not None), None)
+        return next((name for name in OWN_WAYS if getattr(self, name) is not None), None)
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check that a vehicle has at most one route, and no start beside it."""
@@ -178,6 +180,7 @@ class FleetMember(OwnWay):
     route: RouteKeys | None = key(None, "a route of its own, which it follows instead of visiting clients")
     timetable: TimetableKeys | None = key(None, "a timetable that it keeps instead of visiting clients")
     trace: VehicleTraceKeys | None = key(None, "a trace that it follows instead of visiting clients")
+    follows: str | None = key(None, "the node that it is of a contact list (clients.mobility)")
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check its route and its start."""
@@ -219,8 +222,11 @@ class Vehicle(OwnWay):
     route: RouteKeys | None = key(None, "a route that it follows instead of visiting clients: a ferry, a patrol")
     timetable: TimetableKeys | None = key(None, "a timetable that it keeps instead of visiting clients: a bus")
     trace: VehicleTraceKeys | None = key(None, "a trace that it follows instead of visiting clients")
+    follows: str | None = key(None, "the node that it is, where clients.mobility is a contact list")
     fleet: Annotated[tuple[FleetMember, ...], Field(strict=False)] = key(
-        (), "a table for each vehicle, where vehicles differ: speed_mps, start, walk, jump, route, timetable, trace"
+        (),
+        "a table for each vehicle, where vehicles differ: speed_mps, start, walk, jump, route, timetable, trace, "
+        "follows",
     )
     roads: RoadKeys | None = key(None, "roads, on which it is faster, such as { geojson = … }")
     off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(0.3, "factor on its speed off these roads")
@@ -248,9 +254,29 @@ class Vehicle(OwnWay):
         for number, own in enumerate(self.fleet):
             given = {name: getattr(own, name) for name in type(own).model_fields if getattr(own, name) is not None}
             if own.route_key() is not None or own.walk is not None:
-                given = {**dict.fromkeys(ROUTES), **given}
+                given = {**dict.fromkeys(OWN_WAYS), **given}
             found.append((f"vehicle.fleet[{number}]", self.model_copy(update=given)))
         return tuple(found)
+
+    def following(self) -> tuple[tuple[str, str], ...]:
+        """Return the dotted key of the table of each vehicle that is a node of a contact list, and the node."""
+        return tuple((name, own.follows) for name, own in self.each() if own.follows is not None)
+
+    def rules_for_list(self, without: str) -> Iterator[Problem]:
+        """Yield what is wrong where clients.mobility is a contact list; `without` says why most keys make no sense."""
+        usual, first = type(self)(), dict[str, str]()
+        for name, own in dict(self.each()).items():
+            if own.follows is None:
+                yield Problem(f"{name}.follows", "must be given: the node of the contact list that the vehicle is")
+            for other in OF_POSITIONS:
+                if getattr(own, other) != getattr(usual, other):
+                    yield Problem(f"{name}.{other}", f"must be left out {without}")
+        for name, node in self.following():
+            if node in first:
+                message = f"must be another node than that of {first[node]}; give each vehicle its own in vehicle.fleet"
+                yield Problem(f"{name}.follows", message, node)
+                break
+            first[node] = name if self.fleet else "the first vehicle"
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check the starts, the fleet, and what several vehicles cannot do."""
@@ -270,5 +296,8 @@ class Vehicle(OwnWay):
         if routes and not self.in_passing:
             message = f"must be true with {routes[0]}: a vehicle with a route exchanges in passing only"
             yield Problem(f"{at}.in_passing", message, self.in_passing)
+        if scenario.clients.contact_list is None:
+            for name in dict(self.following()):
+                yield Problem(f"{name}.follows", 'must be left out unless clients.mobility is of kind "contacts"')
         if len(routes) == self.count and scenario.stop.sim_time_s is None:
             yield Problem("stop.sim_time_s", f"must be given with {routes[0]}: a vehicle with a route makes no visits")

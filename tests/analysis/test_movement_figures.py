@@ -36,7 +36,7 @@ def test_every_model_has_its_section_and_its_row() -> None:
     assert set(re.findall(r"^\| \[`(\w+)`\]\(#", PAGE, re.MULTILINE)) == set(MOVEMENTS)
 
 
-@pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace"}))
+@pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace", "contacts"}))
 def test_the_scenario_of_a_section_moves_its_clients_around_the_village(kind: str) -> None:
     assert (DOCS / "mobility" / f"{kind}.png").stat().st_size > 5000
     scenario = village(kind, 6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,9 @@ def test_a_weak_radio_is_heard_near_by_only(small: Small) -> None:
     groups = [{"count": 3, "mobility": strong}, {"count": 3, "mobility": weak, "radio_gain_db": -9.0}]
     simulation = Simulation(with_groups(small, *groups, radio=radio, terrain={"obstacles": []}))
     assert simulation.world.hearing.extra_loss_db.tolist() == [0, 0, 0, 9, 9, 9]
-    assert simulation._neighbourhood(0, np.array([100.0, 20.0])).tolist() == [0, 1, 3, 4]
     way = Way.standing(np.array([100.0, 20.0]))
+    vehicle = SimpleNamespace(number=0, way=way)
+    assert simulation._neighbourhood(vehicle, 0).tolist() == [0, 1, 3, 4]  # type: ignore[arg-type]
     heard = [simulation.world.hearing.first_heard(way, client, 0.0, 10.0) is not None for client in range(6)]
     assert heard == [True, True, False, True, True, False]
 

@@ -34,7 +34,7 @@ def small_world(kind: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace", "redrawn"}))
+@pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace", "contacts", "redrawn"}))
 def test_a_run_among_houses(kind: str, tmp_path: Path) -> None:
     summary = run_scenario(scenario_of(small_world(kind), (), kind), str(tmp_path / "run"))
     assert summary["visits"] == 8
@@ -48,7 +48,7 @@ def test_a_run_among_houses(kind: str, tmp_path: Path) -> None:
         assert shapely.length(shapely.intersection(walls, legs)).max(initial=0.0) < 1e-9
 
 
-@pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace"}))
+@pytest.mark.parametrize("kind", sorted(set(MOVEMENTS) - {"trace", "contacts"}))
 def test_the_smallest_table_works_on_the_default_terrain(kind: str) -> None:
     world = build_world(scenario_of({"clients": {"mobility": kind}}, (), kind), Streams(0), {})
     start = world.positions.true(np.arange(20)).copy()

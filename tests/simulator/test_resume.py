@@ -30,6 +30,7 @@ from fedmule.simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
 
+CONTACTS = Path(__file__).parents[1] / "reference" / "contacts" / "rwp_n50_r100_exact.csv.xz"
 TABLES = ("contacts", "clients", "track", "graph", "meetings")
 
 
@@ -88,6 +89,12 @@ CASES: dict[str, dict[str, Any]] = {
     "a route": {
         "vehicle": {"route": {"points": [[20.0, 20.0], [280.0, 20.0]], "end": "there_and_back"}},
         "stop": {"sim_time_s": 600.0},
+    },
+    "a contact list": {
+        "terrain": {"obstacles": []},
+        "clients": {"count": 20, "mobility": {"kind": "contacts", "path": str(CONTACTS)}},
+        "vehicle": {"fleet": [{"follows": "48"}, {"follows": "49"}]},
+        "stop": {"sim_time_s": 2000.0},
     },
     "by distance": {"vehicle": {"contact": "approach", "in_passing": False}},
     "aiming ahead": {

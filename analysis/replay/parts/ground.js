@@ -23,6 +23,7 @@ function widthOf(ring) {
 class Ground {
   constructor(content) {
     this.size = content.size_m;
+    this.schematic = content.schematic;
     this.shapes = content.ground.shapes.map((shape) => ({ ...shape, width: widthOf(shape.rings[0]) }));
     this.roads = content.ground.roads;
   }
@@ -52,7 +53,7 @@ class Ground {
     context.lineWidth = 1;
     context.strokeRect(left + 0.5, top + 0.5, right - left - 1, bottom - top - 1);
     this.drawNames(context, view, colour);
-    this.drawScale(context, view, colour, right, bottom);
+    if (!this.schematic) this.drawScale(context, view, colour, right, bottom);
   }
 
   drawRoads(context, view, colour) {

@@ -45,7 +45,9 @@ class Replay {
     if (content.ground.roads.length) kinds.add("road");
     for (const item of document.querySelectorAll("[data-kind]")) item.hidden = !kinds.has(item.dataset.kind);
     const error = numberText(Math.max(content.exact_to_m, 0.01), 2);
-    byId("exact").textContent = `Positions are within ${error} m of those in the run.`;
+    byId("exact").textContent = content.schematic
+      ? "The contact list has no positions: the map is a diagram, with vehicles in the middle and clients round them."
+      : `Positions are within ${error} m of those in the run.`;
     for (const speed of SPEEDS) {
       byId("speed").append(element("option", { value: String(speed), textContent: `${numberText(speed, 9)}×` }));
     }
