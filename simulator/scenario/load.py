@@ -21,6 +21,7 @@ from fedmule.simulator.scenario.raw_tables import mobility_tables, vehicle_table
 from fedmule.simulator.scenario.renamed import keep_meaning, old_keys, upgrade
 from fedmule.simulator.scenario.rules import broken_rules
 
+OTHER_FILES = ("experiments", "gain")  # folders beside the scenarios with experiments and studies of them
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE as on the command line, or values by their dotted keys
 
 
@@ -86,7 +87,7 @@ def packaged_scenarios() -> dict[str, Path]:
     from fedmule import scenarios
 
     folder = Path(scenarios.__file__).parent
-    files = [file for file in sorted(folder.rglob("*.toml")) if file.parent.name != "experiments"]
+    files = [file for file in sorted(folder.rglob("*.toml")) if file.parent.name not in OTHER_FILES]
     return {str(p.relative_to(folder).with_suffix("").as_posix()): p for p in files}
 
 
