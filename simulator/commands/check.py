@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
 
 
 def _check(given: Any) -> int:
-    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.errors import ScenarioError, UserError
 
     if given.explain:
         return _explain(given)
@@ -32,6 +32,7 @@ def _check(given: Any) -> int:
     from fedmule.simulator.fleet import vehicle_starts
     from fedmule.simulator.scenario.load import load_scenario, own_classes
     from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
+    from fedmule.simulator.scenario.rules import file_problems
     from fedmule.simulator.world import build_terrain
 
     status = 0
@@ -39,6 +40,8 @@ def _check(given: Any) -> int:
         try:
             scenario = load_scenario(name, given.overrides, given.seed)
             vehicle_starts(scenario, build_terrain(scenario))
+            if problems := file_problems(scenario):
+                raise ScenarioError(name, problems)
             note = ""
             if given.allow_plugins:
                 load_plugins(scenario, True, plugin_folders(name))

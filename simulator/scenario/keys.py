@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
@@ -67,6 +68,14 @@ class Part(BaseModel):
     def files(self) -> dict[str, str]:
         """Return the files it names, by key: they belong to the identity of a run."""
         return {}
+
+    def stored(self) -> dict[str, Path]:
+        """Return the files it reads without naming them, in the box or in the cache: they belong to it too."""
+        return {}
+
+    def file_problems(self, at: str) -> Iterator[Problem]:
+        """Yield what can be seen to be wrong with the files it names without reading them entirely."""
+        return iter(())
 
 
 def tables_of(part: Part) -> Iterator[tuple[str, Part]]:
