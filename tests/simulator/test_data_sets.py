@@ -95,7 +95,9 @@ def test_other_columns_than_the_card_says_are_located(
     (desk / "mine.toml").write_text('[learning]\ndataset = { kind = "file", path = "readings.csv" }\n')
     assert main([*command, "mine.toml"]) == 2
     said = capsys.readouterr().err
-    place = f'mine{".toml" if command == ["check"] else ""}: learning.dataset = "file": {desk}/readings.csv: has other '
+    place = (
+        f'mine{".toml" if command == ["check"] else ""}: learning.dataset = "file": {desk / "readings.csv"}: has other '
+    )
     assert said == place + "columns than readings.card.toml says: there is no 'y'; 'z' is not on the card\n"
 
 
