@@ -131,7 +131,7 @@ def as_recorded(
     terrain: Terrain, path: str, node: str | None, shift_m: tuple[float, float], origin: tuple[float, float] | None
 ) -> Itinerary:
     """Drive as a node of a trace did; time 0 is when the trace begins. It stays where it was last seen."""
-    trace = read_trace(path, origin)
+    trace = read_trace(path, origin or terrain.origin)
     if node is not None and node not in trace.names:
         some = ", ".join(trace.names[:5]) + (", …" if len(trace) > 5 else "")
         raise MovementError(f'{path} has no node "{node}"; it has {some}', ".node")

@@ -1,4 +1,4 @@
-"""True positions of the clients, and the positions they reported by satellite."""
+"""True positions of the clients, and the positions that the vehicle knows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedmule.mobility.models.movement import BoolArray, Draw, FloatArray, IntArray, somewhere
+from fedmule.mobility.models.movement import BoolArray, Draw, FloatArray, IntArray, Stays
+from fedmule.mobility.reporting import LARGEST_ERROR, Known, KnownMoving, KnownStill
+from fedmule.mobility.schedule import Reporting, Schedule
 from fedmule.mobility.trajectory import Trajectories, Way
 
 if TYPE_CHECKING:
@@ -36,59 +38,37 @@ class Index:
 
 
 class Positions:
-    """True positions now, and the positions last reported: every `report_period_s`, with a Gaussian error.
+    """True positions now, and those that the vehicle knows by the clients' reports.
 
-    `report_error_m` is the standard deviation along each axis. Times given to `advance` must not decrease.
+    Times given to `advance` must not decrease. With `keep_two` the last report but one is kept, for `known_velocity`.
     """
 
-    def __init__(
-        self,
-        trajectories: Trajectories,
-        draw: Draw,
-        report_period_s: float,
-        report_error_m: float,
-        keep_two: bool = False,
-    ) -> None:
+    def __init__(self, trajectories: Trajectories, draw: Draw, reporting: Reporting, keep_two: bool = False) -> None:
         self.trajectories = trajectories
-        self._draw = draw
-        self._period_s = report_period_s
-        self._error_m = report_error_m
-        self._keep_two = keep_two  # keep the last report but one, for `known_velocity`
-        self._before: Index | None = None  # that report
-        self._report = 0  # number of the last report
-        self._true = self._reported = Index(trajectories.positions(0.0), trajectories.still)
+        self._schedule = Schedule(len(trajectories), reporting, draw)
+        self._margin_m = LARGEST_ERROR * reporting.error_m
+        self._true = Index(trajectories.positions(0.0), trajectories.still)
+        self._known: Known
+        if trajectories.still:
+            self._known = KnownStill(trajectories, self._schedule)
+        else:
+            self._known = KnownMoving(trajectories, self._schedule, keep_two)
 
     def __len__(self) -> int:
         return len(self.trajectories)
 
-    @property
-    def last_report_s(self) -> float:
-        """Time of the last reports."""
-        return self._report * self._period_s
-
-    @property
-    def next_report_s(self) -> float:
-        """Time of the next reports."""
-        return (self._report + 1) * self._period_s
-
     def advance(self, t: float) -> None:
-        """Advance to time t, with the last report due by then."""
-        report = int(t // self._period_s)
-        report += (report + 1) * self._period_s <= t  # the division may round down
-        if report > self._report:
-            if self._keep_two:
-                missed = report - 1 > self._report
-                self._before = self._look_up((report - 1) * self._period_s) if missed else self._reported
-            self._report = report
-            self._reported = self._look_up(min(t, report * self._period_s))
-        self._true = self._look_up(t)
+        """Advance to time t, with the reports that have arrived by then."""
+        self._known.advance(t)
+        if not self.trajectories.still:
+            self._true = Index(self.trajectories.positions(t), still=False)
 
     def after_visit(self, visit: int, t: float) -> bool:
         """Let the mobility model redraw all positions after a visit, reported at once; returns whether it did."""
         if not self.trajectories.after_visit(visit, t):
             return False
-        self._true = self._reported = Index(self.trajectories.positions(t), True)
-        self._before = None
+        self._true = Index(self.trajectories.positions(t), True)
+        self._known.restart(t)
         return True
 
     def there(self, t: float) -> BoolArray | None:
@@ -117,39 +97,30 @@ class Positions:
         return np.flatnonzero(((lows <= high + radius_m) & (highs >= low - radius_m)).all(axis=1))
 
     def known(self, clients: IntArray) -> FloatArray:
-        """Reported positions [m,2] of some clients; a client that has just arrived reports at once."""
-        reported = self._reported.xy[clients]
-        reported = np.where(somewhere(reported)[:, None], reported, self._true.xy[clients])
-        return reported + self._errors(clients, self._report)
-
-    def known_velocity(self, client: int) -> FloatArray | None:
-        """Velocity [2] of a client by its last two reports, m/s; None if there are not two."""
-        both = [] if self._before is None else [self._before.xy[[client]], self._reported.xy[[client]]]
-        if not (both and somewhere(np.concatenate(both)).all()):
-            return None
-        numbers = (self._report - 1, self._report)
-        old, new = (xy + self._errors(np.array([client]), k) for xy, k in zip(both, numbers, strict=True))
-        return np.asarray((new - old)[0] / self._period_s)
+        """Reported positions [m,2] of some clients."""
+        return self._known.positions(clients, self._true.xy[clients])
 
     def known_within(self, position: FloatArray, radius_m: float) -> IntArray:
         """Clients whose reported positions lie within a radius of a position."""
-        near = self._reported.within(position, radius_m + LARGEST_ERROR * self._error_m)
+        everyone = np.arange(len(self))
+        near = self._true.within(position, radius_m + self._margin_m) if self.trajectories.still else everyone
         gap = self.known(near) - position
         return near[gap[:, 0] ** 2 + gap[:, 1] ** 2 <= radius_m**2]
 
-    def _look_up(self, t: float) -> Index:
-        if self.trajectories.still:
-            return self._true
-        return Index(self.trajectories.positions(t), still=False)
+    def known_velocity(self, client: int) -> FloatArray | None:
+        """Velocity [2] of a client by its last two reports, m/s; None if there are not two by the schedule."""
+        return self._known.velocity(client)
 
-    def _errors(self, clients: IntArray, report: int) -> FloatArray:
-        if self._error_m == 0:
-            return np.zeros((len(clients), 2))
-        uniform = self._draw(clients, np.full(len(clients), report), 2)
-        radius = self._error_m * np.sqrt(-2 * np.log1p(-uniform[:, 0]))
-        angle = 2 * np.pi * uniform[:, 1]
-        return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    def last_report_s(self, client: int) -> float:
+        """When a client sent the last report that has arrived."""
+        return self._known.sent_s(client)
 
+    def next_report_s(self, client: int, now: float) -> float:
+        """When the next report of a client arrives after `now`, the time of the last `advance`."""
+        return self._schedule.next_arrival_s(client, self._known.number(client), now)
 
-# Uniform numbers have 53 bits, so no error exceeds sqrt(2·53·ln 2) standard deviations.
-LARGEST_ERROR = 8.58
+    def count_reports(self, t: float) -> tuple[int, int]:
+        """Number of reports that clients have sent by time t, and how many of them are lost."""
+        n = len(self)
+        always = Stays(np.arange(n), np.zeros(n), np.full(n, np.inf))
+        return self._schedule.count(self.trajectories.movement.stays() or always, t)

@@ -16,6 +16,11 @@ Origin = tuple[float, float]  # longitude and latitude, degrees
 Value = TypeVar("Value", float, NDArray[np.float64])
 
 
+def crosses_date_line(west: float, east: float) -> bool:
+    """Whether positions between two longitudes must lie on both sides of 180°, where the plane has a seam."""
+    return east - west > 180
+
+
 @dataclass(frozen=True)
 class Projection:
     """Equirectangular projection that is true to scale at the origin: good for areas some tens of kilometres across."""

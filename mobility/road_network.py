@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import shapely
@@ -12,17 +13,22 @@ import shapely
 from fedmule.mobility.models.movement import FloatArray, IntArray, MovementError
 from fedmule.mobility.terrain import Terrain
 
+if TYPE_CHECKING:
+    from fedmule.mobility.astar import Network
+
 ACCESSES = 500  # road segments to try if a wall stands between a position and the nearest one
 JOIN_DIGITS = 3  # points that agree to the millimetre are one point
 
 Line = Sequence[Sequence[float]]  # [[x, y], …]
+# Positions [m,2] on roads, their segments [m], and the seconds [m] spent before a path begins there, or after it ends.
+Access = tuple[FloatArray, IntArray, FloatArray]
 
 
 class RoadNetwork:
-    """The parts of lines that lie in an open area, as straight segments between nodes, and shortest paths on them."""
+    """The parts of lines that lie in an open area, as straight segments between nodes, and fastest paths on them."""
 
     def __init__(self, terrain: Terrain, lines: Iterable[Line], area: int = 0) -> None:
-        ends = _open_segments(terrain.areas[area], lines)
+        ends = _split_at_surfaces(terrain, _open_segments(terrain.areas[area], lines))
         points = np.clip(ends.reshape(-1, 2), 0.0, terrain.size_m)
         rounded = np.round(points, JOIN_DIGITS) + 0.0
         _, first, node = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
@@ -32,7 +38,8 @@ class RoadNetwork:
         if not len(self.segments):
             raise MovementError("has no road on the open ground", ".roads")
         self.length_m: FloatArray = np.hypot(*(self.nodes[self.segments[:, 0]] - self.nodes[self.segments[:, 1]]).T)
-        self._neighbours = _neighbours(self.segments, self.length_m, len(self.nodes))
+        self._slowness = terrain.slowness(self.nodes[self.segments].mean(axis=1))  # [e] s/m
+        self.top = max((1.0, *(surface.speed_factor for surface in terrain.surfaces)))
         self.part = _parts(self.segments, len(self.nodes))[self.segments[:, 0]]  # [e] connected parts, longest first
         by_length = np.argsort(-np.bincount(self.part, self.length_m), kind="stable")
         self.part = np.argsort(by_length)[self.part]
@@ -57,19 +64,19 @@ class RoadNetwork:
         segment = self._rows[part][row]
         return self._feet(xy, segment), segment
 
-    def access(self, terrain: Terrain, xy: FloatArray, part: int) -> FloatArray:
-        """Position [2] at which to enter a part of the network from xy [2].
+    def access(self, terrain: Terrain, xy: FloatArray, part: int) -> tuple[FloatArray, IntArray]:
+        """Position [1,2] at which to enter a part of the network from xy [2], and its segment [1].
 
         It is the nearest one in a straight line clear of walls, or simply the nearest where no line is clear.
         """
-        nearest = self.nearest(xy[None], part)[0][0]
-        if terrain.clear(xy[None], nearest[None])[0]:
-            return np.asarray(nearest)
+        nearest = self.nearest(xy[None], part)
+        if terrain.clear(xy[None], nearest[0])[0]:
+            return nearest
         positions = self._feet(np.broadcast_to(xy, (len(self._rows[part]), 2)), self._rows[part])
         gap = np.hypot(*(positions - xy).T)
         near = np.argsort(gap, kind="stable")[:ACCESSES]
-        seen = near[terrain.clear(np.broadcast_to(xy, (len(near), 2)), positions[near])]
-        return np.asarray(positions[seen[0]] if seen.size else nearest)
+        seen = near[terrain.clear(np.broadcast_to(xy, (len(near), 2)), positions[near])][:1]
+        return (positions[seen], self._rows[part][seen]) if seen.size else nearest
 
     def gaps(self, xy: FloatArray) -> FloatArray:
         """Distance [p] of each connected part from a position [2]."""
@@ -82,20 +89,36 @@ class RoadNetwork:
         fraction = np.clip(((xy - start) * along).sum(axis=1) / (along * along).sum(axis=1), 0.0, 1.0)
         return np.asarray(start + fraction[:, None] * along)
 
-    def routes(self, start: FloatArray, goal: FloatArray, part: int = 0) -> list[FloatArray]:
-        """Shortest routes, each [k,2], between positions [m,2] and [m,2] on a part."""
-        from fedmule.mobility.astar import shortest  # compiled, so only where it is needed
+    def candidates(
+        self, here: FloatArray, there: FloatArray, off_road: float, most_s: float
+    ) -> tuple[FloatArray, IntArray]:
+        """Positions [k,2] at which a fast way may enter the roads, or leave them; see `astar.candidates`."""
+        from fedmule.mobility.astar import candidates  # compiled, so only where it is needed
 
-        (start, a), (goal, b) = self.nearest(start, part), self.nearest(goal, part)
-        routes = []
-        for i in range(len(start)):
-            through = np.empty(0, dtype=np.int64)
-            if a[i] != b[i]:
-                through = shortest(
-                    *self._neighbours, self.nodes, self.segments[a[i]], start[i], self.segments[b[i]], goal[i]
-                )
-            routes.append(np.concatenate([start[i][None], self.nodes[through], goal[i][None]]))
-        return routes
+        found: tuple[FloatArray, IntArray] = candidates(self._network, here, there, off_road, most_s)
+        return found
+
+    def fastest(self, begin: Access, end: Access, aim: FloatArray) -> tuple[FloatArray, int, int, float]:
+        """Fastest path [k,2] from one of several positions to another, which of these, and its seconds at 1 m/s."""
+        from fedmule.mobility.astar import Ends, fastest  # compiled, so only where it is needed
+
+        through, i, j, seconds = fastest(self._network, Ends(*begin), Ends(*end), aim)
+        return np.concatenate([begin[0][i : i + 1], self.nodes[through], end[0][j : j + 1]]), i, j, seconds
+
+    def routes(self, start: FloatArray, goal: FloatArray, part: int = 0) -> list[FloatArray]:
+        """Fastest routes, each [k,2], between positions [m,2] and [m,2] on a part."""
+        begin, end, none = self.nearest(start, part), self.nearest(goal, part), np.zeros(1)
+        return [
+            self.fastest((begin[0][[i]], begin[1][[i]], none), (end[0][[i]], end[1][[i]], none), end[0][i])[0]
+            for i in range(len(start))
+        ]
+
+    @cached_property
+    def _network(self) -> Network:
+        from fedmule.mobility.astar import Network  # compiled, so only where it is needed
+
+        neighbours = _neighbours(self.segments, self.length_m * self._slowness, len(self.nodes))
+        return Network(self.nodes, self.segments, self._slowness, *neighbours, self.top)
 
 
 def road_network(
@@ -152,6 +175,14 @@ def _open_segments(area: shapely.Polygon, lines: Iterable[Line]) -> FloatArray:
     return np.concatenate([ends[covered], *rest])
 
 
+def _split_at_surfaces(terrain: Terrain, ends: FloatArray) -> FloatArray:
+    """Segments [e,2,2], split wherever a surface begins or ends, so that each has one speed."""
+    if not terrain.surfaces:
+        return ends
+    split = [terrain.timed_route(segment, 1.0)[1] for segment in ends]
+    return np.concatenate([np.empty((0, 2, 2)), *(np.stack([xy[:-1], xy[1:]], axis=1) for xy in split)])
+
+
 def _split(ends: FloatArray, at: FloatArray) -> FloatArray:
     """Segments [e,2,2], split wherever one of the points [k,2] lies on them."""
     tree = shapely.STRtree(np.asarray(shapely.linestrings(ends)))
@@ -165,11 +196,11 @@ def _split(ends: FloatArray, at: FloatArray) -> FloatArray:
     return np.concatenate([uncut, *cut])
 
 
-def _neighbours(segments: IntArray, length_m: FloatArray, count: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Adjacency by rows: where the row of each node begins [n+1], and the neighbours and distances in the rows."""
+def _neighbours(segments: IntArray, seconds: FloatArray, count: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Adjacency by rows: where the row of each node begins [n+1], and the neighbours and seconds in the rows."""
     here, there = np.concatenate([segments, segments[:, ::-1]]).T
     order = np.lexsort((there, here))
-    return np.searchsorted(here[order], np.arange(count + 1)), there[order], np.tile(length_m, 2)[order]
+    return np.searchsorted(here[order], np.arange(count + 1)), there[order], np.tile(seconds, 2)[order]
 
 
 def _parts(segments: IntArray, count: int) -> IntArray:

@@ -22,22 +22,23 @@ class Router:
     """
 
     def __init__(self, walls: BaseGeometry, ground: shapely.Polygon, clearance_m: float) -> None:
-        inflated = walls.buffer(clearance_m, join_style="mitre")
+        self.clearance_m = clearance_m
+        self.inflated = inflated = walls.buffer(clearance_m, join_style="mitre")
         # Inflated and shrunk back halfway: gaps that the inflation closes stay closed.
-        self._core = inflated.buffer(-clearance_m / 2, join_style="mitre")
-        shapely.prepare(self._core)
+        self.core = inflated.buffer(-clearance_m / 2, join_style="mitre")
+        shapely.prepare(self.core)
         corners = _convex_corners(inflated)
         inside = shapely.intersects_xy(ground, corners[:, 0], corners[:, 1])
-        free = ~shapely.intersects_xy(self._core, corners[:, 0], corners[:, 1])
+        free = ~shapely.intersects_xy(self.core, corners[:, 0], corners[:, 1])
         self.corners: FloatArray = corners[inside & free]
         self._seen: dict[int, tuple[IntArray, FloatArray]] = {}
 
     def clear(self, start: FloatArray, end: FloatArray) -> BoolArray:
         """Whether each straight line from start [m,2] to end [m,2] keeps off the walls."""
-        if self._core.is_empty:
+        if self.core.is_empty:
             return np.ones(len(start), dtype=bool)
         lines = shapely.linestrings(np.stack([start, end], axis=1))
-        return ~np.asarray(shapely.intersects(self._core, lines))
+        return ~np.asarray(shapely.intersects(self.core, lines))
 
     def route(self, start: FloatArray, goal: FloatArray) -> FloatArray:
         """Shortest route [k,2] between two positions in the same open area."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from fedmule.mobility.projection import Origin
 from fedmule.mobility.routing import Router
+
+if TYPE_CHECKING:
+    from fedmule.mobility.fastest import FastestRouter
+    from fedmule.mobility.surface_times import Outlines
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -50,8 +56,10 @@ class Terrain:
         size_m: tuple[float, float],
         obstacles: Sequence[Obstacle] = (),
         surfaces: Sequence[Surface] = (),
+        origin: Origin | None = None,
     ) -> None:
         self.size_m = size_m
+        self.origin = origin  # longitude and latitude of (0, 0), where they are known
         self.obstacles = tuple(obstacles)
         self.surfaces = tuple(surfaces)
         ground = shapely.box(0.0, 0.0, *size_m)
@@ -62,11 +70,8 @@ class Terrain:
         for area in self.areas:
             shapely.prepare(area)
         self.router = Router(walls, ground, CLEARANCE_M)
-        corners = [shapely.get_coordinates(s.polygon) for s in self.surfaces]
-        self._surface_low = np.array([c.min(axis=0) for c in corners]).reshape(-1, 2)
-        self._surface_high = np.array([c.max(axis=0) for c in corners]).reshape(-1, 2)
-        self._surface_edges = shapely.union_all([s.polygon.boundary for s in self.surfaces])
-        shapely.prepare(self._surface_edges)
+        boxes = shapely.bounds([s.polygon for s in self.surfaces]).reshape(-1, 2, 2)
+        self._surface_low, self._surface_high = boxes[:, 0], boxes[:, 1]
 
     # --- positions -----------------------------------------------------------------------------------------
 
@@ -112,14 +117,14 @@ class Terrain:
         return self.router.clear(start, end)
 
     def route(self, start: FloatArray, goal: FloatArray) -> FloatArray:
-        """Shortest route [k,2] from an open position to the goal, or to the reachable position nearest to it."""
+        """Fastest route [k,2] from an open position to the goal, or to the reachable position nearest to it."""
         if self.router.clear(start[None], goal[None])[0] and self._inside(goal):
-            return np.stack([start, goal])
+            return self._ways.route(start, goal) if self.surfaces else np.stack([start, goal])
         goal, area = self.within_reach(start, goal), self.nearest_area(start)
         if self.area_of(start[None])[0] >= 0:
-            return self.router.route(start, goal)
+            return self._ways.route(start, goal)
         # It stopped within the clearance of a wall: step back first.
-        return np.concatenate([start[None], self.router.route(self.nearest_open(start, area), goal)])
+        return np.concatenate([start[None], self._ways.route(self.nearest_open(start, area), goal)])
 
     def within_reach(self, start: FloatArray, goal: FloatArray) -> FloatArray:
         """The goal [2] itself, or the position nearest to it that is reachable from an open position [2]."""
@@ -135,42 +140,47 @@ class Terrain:
 
     def timed_route(self, route: FloatArray, speed_mps: float) -> tuple[FloatArray, FloatArray]:
         """Seconds since departure [k] and positions [k,2] along a route, at the speed that each surface allows."""
+        factors: float | FloatArray = 1.0
         if self.surfaces:
-            route, factors = self._split_at_surfaces(route)
-        else:
-            factors = np.ones(len(route) - 1)
+            from fedmule.mobility.surface_times import split
+
+            route, factors, _ = split(self._outlines, np.ascontiguousarray(route))
         lengths = np.hypot(*np.diff(route, axis=0).T)
         return np.concatenate([[0.0], np.cumsum(lengths / (speed_mps * factors))]), route
 
+    def slowness(self, xy: FloatArray) -> FloatArray:
+        """Seconds per metre [m] at positions [m,2], at 1 m/s on plain ground."""
+        found = np.ones(len(xy))
+        for surface in self.surfaces:
+            found[shapely.contains_xy(surface.polygon, xy[:, 0], xy[:, 1])] = 1 / surface.speed_factor
+        return found
+
+    def seconds(self, start: FloatArray, end: FloatArray) -> FloatArray:
+        """Seconds [m] of straight legs from start [m,2] to end [m,2], at 1 m/s on plain ground."""
+        if not self.surfaces:
+            return np.asarray(np.hypot(*(end - start).T))
+        from fedmule.mobility.surface_times import seconds_between
+
+        return np.asarray(seconds_between(self._outlines, np.ascontiguousarray(start), np.ascontiguousarray(end)))
+
+    # Compiled, so only where they are needed.
+    @cached_property
+    def _outlines(self) -> Outlines:
+        from fedmule.mobility.surface_times import outlines
+
+        return outlines([s.polygon for s in self.surfaces], [s.speed_factor for s in self.surfaces])
+
+    @cached_property
+    def _ways(self) -> Router | FastestRouter:
+        if not self.surfaces:
+            return self.router
+        from fedmule.mobility.fastest import FastestRouter
+
+        polygons, ground = [s.polygon for s in self.surfaces], shapely.box(0.0, 0.0, *self.size_m)
+        return FastestRouter(self.router, self._outlines, polygons, ground)
+
     def _inside(self, xy: FloatArray) -> bool:
         return bool(0 <= xy[0] <= self.size_m[0] and 0 <= xy[1] <= self.size_m[1])
-
-    def _split_at_surfaces(self, route: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The route with a point added wherever the surface changes, and the speed factor of each leg."""
-        if self.off_surfaces(route.min(axis=0)[None], route.max(axis=0)[None])[0]:
-            return route, np.ones(len(route) - 1)
-        lines = shapely.linestrings(np.stack([route[:-1], route[1:]], axis=1))
-        if not shapely.intersects(self._surface_edges, lines).any():
-            return route, np.array([self._speed_factor(middle) for middle in (route[:-1] + route[1:]) / 2])
-        points, factors = [route[0]], []
-        for a, b in pairwise(route):
-            line = shapely.LineString([a, b])
-            cuts = [0.0, 1.0]
-            for surface in self.surfaces:
-                crossings = shapely.get_coordinates(surface.polygon.boundary.intersection(line))
-                if len(crossings):
-                    cuts.extend(np.hypot(*(crossings - a).T) / max(line.length, 1e-12))
-            for s0, s1 in pairwise(np.unique(np.clip(cuts, 0.0, 1.0))):
-                middle = a + (b - a) * (s0 + s1) / 2
-                points.append(b if s1 == 1.0 else a + (b - a) * s1)
-                factors.append(self._speed_factor(middle))
-        return np.array(points), np.array(factors)
-
-    def _speed_factor(self, xy: FloatArray) -> float:
-        for surface in reversed(self.surfaces):
-            if shapely.contains_xy(surface.polygon, *xy):
-                return surface.speed_factor
-        return 1.0
 
 
 def _polygons(geometry: shapely.Geometry) -> list[shapely.Polygon]:

@@ -58,10 +58,20 @@ class Trajectories:
         """Positions [n,2] at time t, which must not be earlier than in the last call."""
         if self.still:
             return self._from
-        self._advance(t)
-        span = self._arrive - self._leave
-        fraction = np.clip((t - self._leave) / np.where(span > 0, span, 1.0), 0.0, 1.0)
-        return np.asarray(self._from + fraction[:, None] * (self._to - self._from))
+        self._advance(np.full(len(self), t))
+        return _on_leg(t, self._leave, self._arrive, self._from, self._to)
+
+    def positions_at(self, clients: IntArray, t: FloatArray) -> FloatArray:
+        """Positions [m,2] of some clients, each once and at its own time [m], not earlier than it was last asked for.
+
+        The next call of `positions` must not be for an earlier time than any of these.
+        """
+        if self.still:
+            return self._from[clients]
+        goal = np.full(len(self), -np.inf)
+        goal[clients] = t
+        self._advance(goal)
+        return _on_leg(t, *(each[clients] for each in (self._leave, self._arrive, self._from, self._to)))
 
     def path(self, client: int, until: float) -> tuple[FloatArray, FloatArray]:
         """Times [k] and positions [k,2] of a client's waypoints from its current leg to beyond `until`."""
@@ -115,9 +125,9 @@ class Trajectories:
         last = self._last[client]
         return float(self._queue_t[client, last - 1] if last > self._first[client] else self._arrive[client])
 
-    def _advance(self, t: float) -> None:
-        """Move every client to the leg that contains time t."""
-        late = np.flatnonzero(self._arrive < t)
+    def _advance(self, goal: FloatArray) -> None:
+        """Move every client to the leg that contains its time [n]."""
+        late = np.flatnonzero(self._arrive < goal)
         while late.size:
             empty = late[self._first[late] == self._last[late]]
             if empty.size:
@@ -128,7 +138,7 @@ class Trajectories:
             self._arrive[late] = self._queue_t[late, self._first[late]]
             self._to[late] = self._queue_xy[late, self._first[late]]
             self._first[late] += 1
-            late = late[self._arrive[late] < t]
+            late = late[self._arrive[late] < goal[late]]
 
     def _extend(self, clients: IntArray) -> None:
         """Ask the mobility model for the waypoints that follow the last known ones, and queue them."""
@@ -165,6 +175,15 @@ class Trajectories:
             more = max(slots, 2 * have) - have
             self._queue_t = np.pad(self._queue_t, ((0, 0), (0, more)))
             self._queue_xy = np.pad(self._queue_xy, ((0, 0), (0, more), (0, 0)))
+
+
+def _on_leg(
+    t: FloatArray | float, leave: FloatArray, arrive: FloatArray, start: FloatArray, end: FloatArray
+) -> FloatArray:
+    """Positions [m,2] at a time on legs that leave `start` [m,2] and arrive at `end` [m,2] at these times [m]."""
+    span = arrive - leave
+    fraction = np.clip((t - leave) / np.where(span > 0, span, 1.0), 0.0, 1.0)
+    return np.asarray(start + fraction[:, None] * (end - start))
 
 
 Times = NDArray[np.float64]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Self
+
 import numpy as np
 
 from fedmule.mobility.models.movement import Draw
@@ -22,11 +25,9 @@ def friis(distance_m: FloatArray, frequency_hz: float) -> FloatArray:
     return 20 * np.log10(np.maximum(distance_m, near) / near)
 
 
-def log_distance(
-    distance_m: FloatArray, exponent: float = 3.0, reference_loss_db: float = 46.6777, reference_m: float = 1.0
-) -> FloatArray:
-    """Log-distance loss: reference_loss_db + 10·exponent·log10(d/reference_m), constant below reference_m."""
-    return reference_loss_db + 10 * exponent * np.log10(np.maximum(distance_m / reference_m, 1.0))
+def log_distance(distance_m: FloatArray, exponent: float, reference_loss_db: float) -> FloatArray:
+    """Log-distance loss: reference_loss_db + 10·exponent·log10(d), constant below 1 m."""
+    return reference_loss_db + 10 * exponent * np.log10(np.maximum(distance_m, 1.0))
 
 
 def two_ray(distance_m: FloatArray, frequency_hz: float, height_m: tuple[float, float] = (1.5, 1.5)) -> FloatArray:
@@ -38,9 +39,9 @@ def two_ray(distance_m: FloatArray, frequency_hz: float, height_m: tuple[float, 
 
 def three_log_distance(
     distance_m: FloatArray,
-    distances_m: tuple[float, float, float] = (1.0, 200.0, 500.0),
-    exponents: tuple[float, float, float] = (1.9, 3.8, 3.8),
-    reference_loss_db: float = 46.6777,
+    distances_m: tuple[float, float, float],
+    exponents: tuple[float, float, float],
+    reference_loss_db: float,
 ) -> FloatArray:
     """Log-distance loss with a separate exponent from each of three distances on, constant below the first."""
     loss_db = np.full(np.shape(distance_m), reference_loss_db)
@@ -89,6 +90,26 @@ class Propagation:
     """Base class of propagation models. Subclass and override `path_loss_db`, which must increase with distance."""
 
     nearest_m = 1.0  # the loss is constant below this distance
+    frequency_mhz: float | None = None  # the carrier; None: that of the radio which uses the model
+
+    def at_carrier(self, frequency_mhz: float) -> Self:
+        """Return the model at a radio's carrier, or as it is if it has one of its own."""
+        if self.frequency_mhz is not None:
+            return self
+        model = copy(self)
+        model.tune(frequency_mhz)
+        return model
+
+    def tune(self, frequency_mhz: float) -> None:
+        """Set the carrier."""
+        self.frequency_mhz = frequency_mhz
+
+    @property
+    def frequency_hz(self) -> float:
+        """Carrier frequency."""
+        if self.frequency_mhz is None:
+            raise ValueError(f"{type(self).__name__} has no carrier yet: give frequency_mhz")
+        return 1e6 * self.frequency_mhz
 
     def path_loss_db(self, distance_m: FloatArray) -> FloatArray:
         """Mean path loss [m] in dB at these distances [m]."""
@@ -110,28 +131,44 @@ class Propagation:
         return np.asarray(np.exp(low))
 
 
+def free_space_unless(given_db: float | None, model: Propagation) -> float:
+    """Return the loss at the model's nearest distance: as given, or that of free space at its carrier."""
+    return float(friis(np.array(model.nearest_m), model.frequency_hz)) if given_db is None else given_db
+
+
 class Friis(Propagation):
     """Free-space propagation."""
 
-    def __init__(self, frequency_mhz: float) -> None:
-        self._frequency_hz = frequency_mhz * 1e6
-        self.nearest_m = LIGHT_MPS / (4 * np.pi * self._frequency_hz)
+    def __init__(self, frequency_mhz: float | None) -> None:
+        if frequency_mhz is not None:
+            self.tune(frequency_mhz)
+
+    def tune(self, frequency_mhz: float) -> None:
+        """Set the carrier."""
+        super().tune(frequency_mhz)
+        self.nearest_m = LIGHT_MPS / (4 * np.pi * self.frequency_hz)
 
     def path_loss_db(self, distance_m: FloatArray) -> FloatArray:
         """Free-space loss [m] in dB."""
-        return friis(distance_m, self._frequency_hz)
+        return friis(distance_m, self.frequency_hz)
 
 
 class LogDistance(Propagation):
-    """Log-distance propagation: a loss at 1 m and an exponent."""
+    """Log-distance propagation: a loss at 1 m, by default that of free space, and an exponent."""
 
-    def __init__(self, exponent: float, reference_loss_db: float) -> None:
+    def __init__(self, exponent: float, reference_loss_db: float | None, frequency_mhz: float | None) -> None:
         self._exponent = exponent
-        self._reference_loss_db = reference_loss_db
+        self._given_loss_db = reference_loss_db
+        self.frequency_mhz = frequency_mhz
+
+    @property
+    def reference_loss_db(self) -> float:
+        """Path loss at 1 m: as given, or that of free space."""
+        return free_space_unless(self._given_loss_db, self)
 
     def path_loss_db(self, distance_m: FloatArray) -> FloatArray:
         """Log-distance loss [m] in dB."""
-        return log_distance(distance_m, self._exponent, self._reference_loss_db)
+        return log_distance(distance_m, self._exponent, self.reference_loss_db)
 
     def distance_m(self, more_db: FloatArray) -> FloatArray:
         """Distances [m] at which the loss exceeds that at 1 m by this much, in closed form."""
@@ -141,13 +178,13 @@ class LogDistance(Propagation):
 class TwoRay(Friis):
     """Two-ray ground reflection: free space up to the crossover distance."""
 
-    def __init__(self, frequency_mhz: float, height_m: tuple[float, float]) -> None:
+    def __init__(self, frequency_mhz: float | None, height_m: tuple[float, float]) -> None:
         super().__init__(frequency_mhz)
         self._height_m = height_m
 
     def path_loss_db(self, distance_m: FloatArray) -> FloatArray:
         """Two-ray loss [m] in dB."""
-        return two_ray(distance_m, self._frequency_hz, self._height_m)
+        return two_ray(distance_m, self.frequency_hz, self._height_m)
 
 
 class ThreeLogDistance(Propagation):
@@ -157,16 +194,23 @@ class ThreeLogDistance(Propagation):
         self,
         distances_m: tuple[float, float, float],
         exponents: tuple[float, float, float],
-        reference_loss_db: float,
+        reference_loss_db: float | None,
+        frequency_mhz: float | None,
     ) -> None:
         self._distances_m = distances_m
         self._exponents = exponents
-        self._reference_loss_db = reference_loss_db
+        self._given_loss_db = reference_loss_db
+        self.frequency_mhz = frequency_mhz
         self.nearest_m = distances_m[0]
+
+    @property
+    def reference_loss_db(self) -> float:
+        """Path loss at the first distance: as given, or that of free space."""
+        return free_space_unless(self._given_loss_db, self)
 
     def path_loss_db(self, distance_m: FloatArray) -> FloatArray:
         """Three-log-distance loss [m] in dB."""
-        return three_log_distance(distance_m, self._distances_m, self._exponents, self._reference_loss_db)
+        return three_log_distance(distance_m, self._distances_m, self._exponents, self.reference_loss_db)
 
 
 class Nakagami(LogDistance):
@@ -175,11 +219,12 @@ class Nakagami(LogDistance):
     def __init__(
         self,
         exponent: float,
-        reference_loss_db: float,
+        reference_loss_db: float | None,
+        frequency_mhz: float | None,
         m: tuple[float, float, float],
         from_m: tuple[float, float],
     ) -> None:
-        super().__init__(exponent, reference_loss_db)
+        super().__init__(exponent, reference_loss_db, frequency_mhz)
         self._m = m
         self._from_m = from_m
 

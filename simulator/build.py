@@ -166,7 +166,8 @@ def build_data(
         if site is not None and keys.partition_over == "sites":
             rows = share_within(rows, site, generator)
     shares = {"test_share": keys.test_share, "validation_share": keys.validation_share}
-    return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
+    with _explained(scenario, "learning.partition", partition.kind):
+        return split(pool, rows, streams.generator("split"), max_train_samples=keys.max_train_samples, **shares)
 
 
 def build_model(scenario: Scenario, streams: Streams, plugins: Plugins, data: ClientData) -> Model:

@@ -119,9 +119,14 @@ class Simulation:
         for vehicle in self.vehicles:
             vehicle.rest()
         self.world.positions.trajectories.finish(self.env.now)
-        summary = self.ledger.finish(self.env.now)
+        summary = self.ledger.finish(self.env.now, *self.count_reports())
         self._phase.log.close(summary)
         return summary
+
+    def count_reports(self) -> tuple[int, int]:
+        """Number of reports sent to the vehicle so far, and how many of them are lost; an ideal server needs none."""
+        by_vehicle = self.scenario.learning.server == "vehicle"
+        return self.world.positions.count_reports(self.env.now) if by_vehicle else (0, 0)
 
     # --- the life of a vehicle -----------------------------------------------------------------------------
 

@@ -197,8 +197,8 @@ class Ledger:
         self._between_logged = self.bytes_between
         self._last = _newer(self._last, values)
 
-    def finish(self, now: float) -> Summary:
-        """The summary of the run."""
+    def finish(self, now: float, reports: int, reports_lost: int) -> Summary:
+        """The summary of the run, in which clients have sent so many reports of their positions."""
         self.now = now
         self.over(now)
         if self._evaluated_at != self.contacts:
@@ -227,6 +227,9 @@ class Ledger:
             "bytes_down": self.bytes_down,
             "bytes_up": self.bytes_up,
             "bytes_between": self.bytes_between,
+            "reports": reports,
+            "reports_lost": reports_lost,
+            "report_bytes": reports * scenario.clients.report_bytes,
             "payload_bytes": learner.payload_bytes,
             "payload_flops_per_sample": learner.payload_flops_per_sample,
             "trained_bytes": learner.trained_bytes,

@@ -13,13 +13,14 @@ from fedmule.mobility.models.grouped import Grouped
 from fedmule.mobility.models.movement import Movement, MovementError
 from fedmule.mobility.models.unplaced import Unplaced
 from fedmule.mobility.positions import Positions
+from fedmule.mobility.schedule import Reporting
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.trace import TraceError
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.simulator.errors import Problem, ScenarioError
 from fedmule.simulator.listing import Listing
 from fedmule.simulator.scenario import Scenario
-from fedmule.simulator.scenario.clients import Division
+from fedmule.simulator.scenario.clients import Clients, Division
 from fedmule.simulator.scenario.parts import Plugins, choose
 from fedmule.simulator.streams import Streams
 
@@ -75,8 +76,18 @@ def build_positions(
     else:
         trajectories = Trajectories(_groups(scenario, terrain, streams, plugins))
     ahead = scenario.vehicle.search == "ahead"
-    reports = clients.report_period_s, clients.report_error_m
-    return Positions(trajectories, streams.draw("reports"), *reports, keep_two=ahead)
+    return Positions(trajectories, streams.draw("reports"), reporting_of(clients), keep_two=ahead)
+
+
+def reporting_of(clients: Clients) -> Reporting:
+    """How clients report their positions."""
+    return Reporting(
+        clients.report_period_s,
+        clients.report_error_m,
+        clients.report_stagger,
+        clients.report_delay_s,
+        clients.report_loss,
+    )
 
 
 def _groups(scenario: Scenario, terrain: Terrain, streams: Streams, plugins: Plugins) -> Grouped:

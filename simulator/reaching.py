@@ -68,7 +68,7 @@ class Aiming:
             velocity = self._positions.known_velocity(client)
         if velocity is None:
             return self.way_to(known, now, here)
-        age, aim = now - self._positions.last_report_s, known
+        age, aim = now - self._positions.last_report_s(client), known
         for _ in range(3):  # the longer the way, the farther it will have gone
             aim = known + velocity * (age + self.way_to(aim, now, here).times[-1] - now)
         return self.way_to(aim, now, here)
@@ -90,7 +90,7 @@ class ByDistance:
     def plan(self, client: int, now: float, here: FloatArray, deadline: float) -> Plan:
         """Drive to where the client is by its reports, until the next one or until within `approach_m`."""
         way = self._aiming.way_to_known(client, now, here)
-        until = min(self._positions.next_report_s, deadline)
+        until = min(self._positions.next_report_s(client, now), deadline)
         if self._keys.search == "give_up":
             until = min(until, float(way.times[-1]))
         met = first_within(
@@ -131,7 +131,7 @@ class ByLink:
         if self.is_at(client, now, here):
             return self._plan_stop(client, now, here, deadline)
         way = self._way(client, now, here)
-        until = max(now, min(self._positions.next_report_s, deadline))
+        until = max(now, min(self._positions.next_report_s(client, now), deadline))
         heard = self._hearing.first_heard(way, client, now, until)
         if heard is not None:
             heard = max(
@@ -149,7 +149,7 @@ class ByLink:
     def _way(self, client: int, now: float, here: FloatArray) -> Way:
         """The way to where it was when last heard, or to where it is by its reports if they are more recent."""
         who, when, where = self._last_heard
-        if who == client and when > self._positions.last_report_s:
+        if who == client and when > self._positions.last_report_s(client):
             return self._aiming.way_to(where, now, here)
         return self._aiming.way_to_known(client, now, here)
 

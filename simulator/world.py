@@ -68,14 +68,16 @@ def build_terrain(scenario: Scenario) -> Terrain:
             Obstacle(shapely.Polygon(o.polygon, o.holes), o.stops_movement, o.radio_loss_db, o.name)
             for o in terrain.obstacles
         ],
-        [Surface(shapely.Polygon(s.polygon), s.speed_factor, s.name) for s in terrain.surfaces],
+        [Surface(shapely.Polygon(s.polygon, s.holes), s.speed_factor, s.name) for s in terrain.surfaces],
+        terrain.origin,
     )
 
 
 def build_obstruction(scenario: Scenario, terrain: Terrain) -> Obstruction:
     """Collect what weakens links: obstacles of the terrain, and jamming zones."""
     zones = scenario.terrain.jamming_zones
-    return Obstruction(terrain.obstacles, [JammingZone(shapely.Polygon(z.polygon), z.noise_db, z.name) for z in zones])
+    jammed = [JammingZone(shapely.Polygon(z.polygon, z.holes), z.noise_db, z.name) for z in zones]
+    return Obstruction(terrain.obstacles, jammed)
 
 
 def build_radio(scenario: Scenario, streams: Streams, plugins: Plugins) -> Radio:

@@ -8,7 +8,9 @@ from typing import Any
 
 from fedmule.learning.algorithms.base import Payload, Settings, Task
 from fedmule.learning.algorithms.local import Local
+from fedmule.simulator.population import reporting_of
 from fedmule.simulator.scenario import mobility, radio
+from fedmule.simulator.scenario.clients import Clients
 from fedmule.simulator.scenario.keys import Part
 from fedmule.simulator.scenario.learning import FileDataset, Learning, SyntheticDataset
 from fedmule.simulator.scenario.parts import Choice, _load, choose, parameters_of
@@ -54,6 +56,12 @@ def synthetic(clients: int, generator: Any, site: Any = None, **keys: Any) -> An
 def from_file(clients: int, generator: Any, path: str, **keys: Any) -> Any:
     """Read samples from a file."""
     return choose(FileDataset(path=path, **keys), "learning.dataset", {}).make(clients=clients, generator=generator)
+
+
+def reporting(period_s: float = 10.0, error_m: float = 0.0, **keys: Any) -> Any:
+    """How clients report their positions; other keys are those of [clients], without `report_`."""
+    given = {f"report_{name}": value for name, value in keys.items()}
+    return reporting_of(Clients(report_period_s=period_s, report_error_m=error_m, **given))
 
 
 def with_defaults(table: type[Part]) -> Callable[..., Any]:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import os
-import pickle
-import sys
 import tarfile
 import urllib.error
 import urllib.request
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmule.learning.data.arrays_only import unpickle_arrays
+from fedmule.learning.data.cache import UNREADABLE, cached, damaged, load_arrays, store
 from fedmule.learning.errors import DataError
 
 Bytes = NDArray[np.uint8]
@@ -110,30 +108,17 @@ IMAGE_SETS = {
 }
 
 
-def cache_folder() -> Path:
-    """Return the folder of cached image sets: FEDMULE_DATA, or the user's cache folder."""
-    if chosen := os.environ.get("FEDMULE_DATA"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "fedmule"
-    if sys.platform == "darwin":
-        return Path.home() / "Library/Caches/fedmule"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "fedmule"
-
-
 def load(name: str) -> tuple[Bytes, Bytes]:
     """Load images [N,c,h,w] and labels [N] of a cached set: the published training part, then the test part."""
-    path = cache_folder() / f"{name}.npz"
-    if not path.exists():
+    if not cached(name).exists():
         raise DataError(f"{IMAGE_SETS[name].title} is not on this computer yet: run `fedmule data {name}` first")
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            images, labels = arrays["images"], arrays["labels"]
+        images, labels = load_arrays(name, "images", "labels")
         if images.shape != (len(labels), *IMAGE_SETS[name].shape):
             raise ValueError(f"images of shape {images.shape}")
         return images, labels
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} is damaged ({error}): run `fedmule data {name}` again") from None
+    except UNREADABLE as error:
+        raise damaged(name, error) from None
 
 
 def fetch(name: str, progress: Progress = lambda *_: None) -> Path:
@@ -183,14 +168,7 @@ def _cache(name: str, content_of: Callable[[str], bytes]) -> Path:
             )
         contents[file] = content
     images, labels = _cifar_arrays(contents) if name == "cifar10" else _idx_arrays(contents)
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.npz"
-    unfinished = folder / f"{name}.{os.getpid()}.partial"
-    with unfinished.open("wb") as file_out:
-        np.savez(file_out, images=images.reshape(-1, *image_set.shape), labels=labels)
-    os.replace(unfinished, path)
-    return path
+    return store(name, images=images.reshape(-1, *image_set.shape), labels=labels)
 
 
 def _idx_arrays(contents: dict[str, bytes]) -> tuple[Bytes, Bytes]:
@@ -258,22 +236,10 @@ def _members(archive: bytes, wanted: dict[str, str]) -> dict[str, bytes]:
     return found
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Unpickler for plain values and numpy arrays that refuses anything that could run code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a class or function that arrays need; refuse all others."""
-        if module.startswith("numpy.") and name == "_reconstruct":
-            return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
-        if (module, name) in (("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")):
-            return super().find_class(module, name)
-        raise DataError(f"refused: unpickling would run {module}.{name}")
-
-
 def _from_python_batch(content: bytes, path: Path) -> bytes:
     """Convert a batch of CIFAR's Python layout to the binary one: per image a label byte, then the pixels."""
     try:
-        batch = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
+        batch = unpickle_arrays(content)
         labels, pixels = np.asarray(batch[b"labels"], np.uint8), np.asarray(batch[b"data"], np.uint8)
         return np.concatenate([labels[:, None], pixels], axis=1).tobytes()
     except DataError as error:

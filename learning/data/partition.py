@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.data.recordings import Rows, check_recordings, parts_of, whole_recordings
 from fedmule.learning.data.samples import Samples
 from fedmule.learning.errors import DataError
 
 IntArray = NDArray[np.int64]
-Rows = list[IntArray]  # the rows of each client's samples
 
 FEWEST = 3  # samples per client: one each for training, validation and test
 REDRAWS = 200  # attempts to draw Dirichlet shares that give every client enough samples
 
 
+@whole_recordings
 def by_labels(samples: Samples, clients: int, generator: np.random.Generator, labels: int) -> Rows:
     """Give each client samples of only `labels` labels, in unequal numbers; labels are spread evenly over clients."""
     if labels > samples.classes:
@@ -38,6 +41,7 @@ def by_labels(samples: Samples, clients: int, generator: np.random.Generator, la
     return check_enough(rows)
 
 
+@whole_recordings
 def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator, alpha: float) -> Rows:
     """Split each label's samples by shares from a Dirichlet distribution; a small alpha means strong skew."""
     _check_total(samples, clients)
@@ -56,6 +60,7 @@ def by_dirichlet(samples: Samples, clients: int, generator: np.random.Generator,
     return check_enough([np.concatenate(mine) for mine in zip(*parts, strict=True)])
 
 
+@whole_recordings
 def evenly(samples: Samples, clients: int, generator: np.random.Generator) -> Rows:
     """Give every client the same number of samples, drawn at random."""
     return check_enough(np.array_split(generator.permutation(len(samples.labels)), clients))
@@ -83,18 +88,20 @@ def split(
     validation_share: float = 0.0,
     max_train_samples: int | None = None,
 ) -> ClientData:
-    """Shuffle each client's samples and split them in three parts; drop training samples beyond the maximum."""
+    """Shuffle each client's samples and split them in three parts; drop training samples beyond the maximum.
+
+    Samples of one recording are all in the same part.
+    """
+    check_recordings(samples, rows, parts=2 if validation_share == 0 else 3)
     kept, train, validation = [], [], []
     for mine in rows:
         mine = generator.permutation(mine)
-        least = 1 if validation_share > 0 else 0
-        tests = min(max(1, round(test_share * len(mine))), len(mine) - 1 - least)
-        checks = min(max(least, round(validation_share * len(mine))), len(mine) - 1 - tests)
-        trains = len(mine) - tests - checks
-        used = min(trains, max_train_samples or trains)
-        kept.append(np.concatenate([mine[:used], mine[trains:]]))
-        train.append(used)
-        validation.append(checks)
+        cut = _parts_of_samples if samples.recording is None else partial(parts_of, samples)
+        trains, checks, tests = cut(mine, test_share, validation_share)
+        trains = trains[:max_train_samples]
+        kept.append(np.concatenate([trains, checks, tests]))
+        train.append(len(trains))
+        validation.append(len(checks))
     order = np.concatenate(kept)
     return ClientData(
         torch.from_numpy(samples.features[order]),
@@ -105,6 +112,14 @@ def split(
         np.array(validation),
         samples.shape,
     )
+
+
+def _parts_of_samples(mine: IntArray, test_share: float, validation_share: float) -> Rows:
+    """Divide a client's rows, in random order, into training, validation and test."""
+    least = 1 if validation_share > 0 else 0
+    tests = min(max(1, round(test_share * len(mine))), len(mine) - 1 - least)
+    checks = min(max(least, round(validation_share * len(mine))), len(mine) - 1 - tests)
+    return np.split(mine, [len(mine) - tests - checks, len(mine) - tests])
 
 
 def check_rows(rows: Rows, samples: Samples, clients: int) -> None:

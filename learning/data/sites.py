@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.data.partition import Rows, check_enough
+from fedmule.learning.data.partition import check_enough
+from fedmule.learning.data.recordings import Rows
 from fedmule.learning.errors import DataError
 
 IntArray = NDArray[np.int64]

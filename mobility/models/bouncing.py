@@ -39,6 +39,9 @@ class Bounds:
 
     def go(self, start: FloatArray, move: FloatArray, speed_mps: FloatArray) -> Bounced:
         """Make moves [m,2] from positions [m,2] of the area at speeds [m]."""
+        if len(start) and self._nothing_near(start, start + move):
+            end, metres = np.clip(start + move, 0.0, self._terrain.size_m), np.hypot(*move.T)
+            return Bounced(Routes(np.arange(len(start)), metres / speed_mps, end, metres / speed_mps, end.copy()), move)
         here, left, move = start.copy(), move.copy(), move.copy()
         passed_m = np.zeros(len(start))
         walkers, metres, points = [], [], []
@@ -70,6 +73,14 @@ class Bounds:
             routes = [np.concatenate([start[i][None], xy[walker == i]]) for i in range(len(start))]
             return Bounced(timed_routes(self._terrain, routes, speed_mps), move)
         return Bounced(Routes(walker, along_m / speed_mps[walker], xy, passed_m / speed_mps, here), move)
+
+    def _nothing_near(self, start: FloatArray, end: FloatArray) -> bool:
+        """Whether one box about all moves from start [m,2] to end [m,2] holds neither an edge nor a surface."""
+        low = np.minimum(start.min(axis=0), end.min(axis=0)) - TOUCH_M
+        high = np.maximum(start.max(axis=0), end.max(axis=0)) + TOUCH_M
+        if self._tree.query(shapely.box(*low, *high)).size:
+            return False
+        return bool(self._terrain.off_surfaces(low[None], high[None])[0])
 
     def _first_hit(self, here: FloatArray, move: FloatArray) -> tuple[FloatArray, IntArray]:
         """Fraction [m] of each move at which it hits an edge from inside, and which edge [m]; 1 and -1 if none."""

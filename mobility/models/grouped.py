@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedmule.mobility.models.movement import BoolArray, FloatArray, IntArray, Movement, Waypoints
+from fedmule.mobility.models.movement import BoolArray, FloatArray, IntArray, Movement, Stays, Waypoints
 
 
 class Grouped(Movement):
@@ -58,6 +58,19 @@ class Grouped(Movement):
             if there is not None:
                 present[self.clients(k)] = there
         return present
+
+    def stays(self) -> Stays | None:
+        """When clients are present; None if no model's clients come and go."""
+        each = [model.stays() for model in self.models]
+        if all(stays is None for stays in each):
+            return None
+        always = [Stays(np.arange(len(s)), np.zeros(len(s)), np.full(len(s), np.inf)) for s in self._starts]
+        found = [usual if stays is None else stays for stays, usual in zip(each, always, strict=True)]
+        return Stays(
+            np.concatenate([stays.client + first for stays, first in zip(found, self.first[:-1], strict=True)]),
+            np.concatenate([stays.comes_s for stays in found]),
+            np.concatenate([stays.goes_s for stays in found]),
+        )
 
     def next_arrival_s(self, t: float) -> float:
         """Time after t at which the next absent client of any model arrives; inf if none does."""

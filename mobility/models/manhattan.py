@@ -14,7 +14,7 @@ from fedmule.mobility.models.movement import (
     MovementError,
     Waypoints,
     between,
-    shortest_routes,
+    fastest_routes,
     speed_under_way,
 )
 from fedmule.mobility.road_network import streets
@@ -79,7 +79,7 @@ class Manhattan(Movement):
         following = 4 * self.end[side] + (side + choice) % 4
         self._side[client] = side = np.where(first, side, following)
         under_way, fresh = speed_under_way(self._speed_mps, uniform[:, 1]), between(self._speed_mps, uniform[:, 1])
-        walk = shortest_routes(self._terrain, xy, self.crossings[self.end[side]], np.where(first, under_way, fresh))
+        walk = fastest_routes(self._terrain, xy, self.crossings[self.end[side]], np.where(first, under_way, fresh))
         return Waypoints(client[walk.walker], t[walk.walker] + walk.seconds, walk.xy)
 
     def steady(self) -> FloatArray:

@@ -47,6 +47,15 @@ class Waypoints:
         )
 
 
+@dataclass(frozen=True)
+class Stays:
+    """Spans of time in which clients are present; a client that comes and goes has several."""
+
+    client: IntArray  # [k]
+    comes_s: FloatArray  # [k]
+    goes_s: FloatArray  # [k] inf where it does not leave
+
+
 class Movement:
     """Base class of mobility models. Subclass and override `start` and, if clients move, `extend`."""
 
@@ -69,6 +78,10 @@ class Movement:
 
     def there(self, t: float) -> BoolArray | None:
         """Which clients [n] are present at time t; None if all are, always."""
+        return None
+
+    def stays(self) -> Stays | None:
+        """When clients are present; None if all are, always."""
         return None
 
     def next_arrival_s(self, t: float) -> float:
@@ -152,8 +165,8 @@ class Routes:
     end: FloatArray  # [m,2]
 
 
-def shortest_routes(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Routes:
-    """Shortest routes of walkers from start [m,2] to goal [m,2] at speeds [m]."""
+def fastest_routes(terrain: Terrain, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Routes:
+    """Fastest routes of walkers from start [m,2] to goal [m,2] at speeds [m]."""
     # Straight ones are handled all at once.
     straight = np.zeros(len(start), dtype=bool) if terrain.surfaces else terrain.clear(start, goal)
     bent = np.flatnonzero(~straight)

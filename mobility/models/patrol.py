@@ -22,7 +22,7 @@ from fedmule.mobility.terrain import Terrain
 class Patrol(Movement):
     """Clients that walk from point to point of one route and stop at each, round and round or back and forth.
 
-    Between points they take the shortest route, each time at a new speed. They start evenly spread over the route.
+    Between points they take the fastest route, each time at a new speed. They start evenly spread over the route.
     """
 
     still = False

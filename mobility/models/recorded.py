@@ -6,7 +6,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from fedmule.mobility.models.movement import NOWHERE_X_M, BoolArray, Draw, FloatArray, IntArray, Movement, Waypoints
+from fedmule.mobility.models.movement import (
+    NOWHERE_X_M,
+    BoolArray,
+    Draw,
+    FloatArray,
+    IntArray,
+    Movement,
+    Stays,
+    Waypoints,
+)
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.traces.formats import read_trace
 from fedmule.mobility.traces.trace import Trace, TraceError
@@ -17,7 +26,8 @@ AT_ONCE = 16  # waypoints handed out at a time
 class Recorded(Movement):
     """The first `count` nodes of a trace. The run begins when the trace does, and last positions are held.
 
-    `shift_m` is added to all positions; `origin` is the longitude and latitude of (0, 0) for GPX and GeoJSON.
+    `shift_m` is added to all positions; `origin` is the longitude and latitude of (0, 0) where the file has degrees, by
+    default the terrain's.
     """
 
     still = False
@@ -31,7 +41,7 @@ class Recorded(Movement):
         shift_m: tuple[float, float],
         origin: tuple[float, float] | None,
     ) -> None:
-        trace = read_trace(path, origin)
+        trace = read_trace(path, origin or terrain.origin)
         if len(trace) < count:
             raise TraceError(f"{path}: has {len(trace)} nodes, fewer than the {count} clients")
         low_x, low_y, high_x, high_y = (
@@ -40,14 +50,15 @@ class Recorded(Movement):
         if min(low_x, low_y) < 0 or high_x > terrain.size_m[0] or high_y > terrain.size_m[1]:
             raise TraceError(
                 f"{path}: leaves the terrain of {terrain.size_m[0]:g} × {terrain.size_m[1]:g} m: it goes from "
-                f"({low_x:.1f}, {low_y:.1f}) to ({high_x:.1f}, {high_y:.1f}); see terrain.size_m and shift_m"
+                f"({low_x:.1f}, {low_y:.1f}) to ({high_x:.1f}, {high_y:.1f}); see terrain.size_m, "
+                "terrain.origin and shift_m"
             )
         away = NOWHERE_X_M * (1 + np.arange(count))  # far from each other as well
         paths = [_path(trace, i, away[i], shift_m) for i in range(count)]
         self._first = np.concatenate([[0], np.cumsum([len(path) for path in paths])])
         self._t, self._xy = np.concatenate(paths)[:, 0], np.concatenate(paths)[:, 1:]
         self._next = self._first[:-1] + [np.searchsorted(path[:, 0], 0.0, side="right") for path in paths]
-        self._stay_of, self._comes_s, self._goes_s = _stays(trace, count)
+        self._stays = _stays(trace, count)
         first = [int(np.argmax(~np.isnan(trace.x[a:b]))) + a for a, b in pairwise(trace.first[: count + 1])]
         self._first_xy = np.stack([trace.x[first], trace.y[first]], axis=1) + shift_m
 
@@ -76,12 +87,17 @@ class Recorded(Movement):
     def there(self, t: float) -> BoolArray:
         """Which clients [n] the trace contains at time t."""
         mask = np.zeros(len(self._next), dtype=bool)
-        mask[self._stay_of[(self._comes_s <= t) & (t < self._goes_s)]] = True
+        mask[self._stays.client[(self._stays.comes_s <= t) & (t < self._stays.goes_s)]] = True
         return mask
+
+    def stays(self) -> Stays:
+        """When the trace contains which client."""
+        return self._stays
 
     def next_arrival_s(self, t: float) -> float:
         """Time after t at which the next node appears; inf if none does."""
-        return float(self._comes_s[self._comes_s > t].min(initial=np.inf))
+        comes_s = self._stays.comes_s
+        return float(comes_s[comes_s > t].min(initial=np.inf))
 
 
 def _path(trace: Trace, node: int, away_m: float, shift_m: tuple[float, float]) -> FloatArray:
@@ -98,8 +114,8 @@ def _path(trace: Trace, node: int, away_m: float, shift_m: tuple[float, float]) 
     return path if path[0, 0] == 0 else np.insert(path, 0, (0.0, away_m, 0.0), axis=0)
 
 
-def _stays(trace: Trace, count: int) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Nodes and the times between which they are present; inf where a node does not leave."""
+def _stays(trace: Trace, count: int) -> Stays:
+    """The times between which nodes are present."""
     stays: list[tuple[int, float, float]] = []
     for node in range(count):
         rows = slice(trace.first[node], trace.first[node + 1])
@@ -108,4 +124,4 @@ def _stays(trace: Trace, count: int) -> tuple[IntArray, FloatArray, FloatArray]:
         goes = t[gone & np.append(False, ~gone[:-1])]
         stays += [(node, *stay) for stay in zip(comes, np.append(goes, np.inf), strict=False)]
     node_of, comes_s, goes_s = (np.array(column) for column in zip(*stays, strict=True))
-    return node_of.astype(np.int64), comes_s, goes_s
+    return Stays(node_of.astype(np.int64), comes_s, goes_s)

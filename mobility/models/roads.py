@@ -1,4 +1,4 @@
-"""Roads: clients that take the shortest path by road to random positions on it."""
+"""Roads: clients that take the fastest path by road to random positions on it."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from fedmule.mobility.models.movement import (
     Movement,
     Waypoints,
     between,
+    fastest_routes,
     positions_near,
     random_positions,
-    shortest_routes,
 )
 from fedmule.mobility.terrain import Terrain
 
@@ -21,7 +21,7 @@ from fedmule.mobility.terrain import Terrain
 class Squads(Movement):
     """Squads that follow a leader to random positions, pause there and repeat; members stay within `spread_m` of it.
 
-    All members of a squad leave and arrive together, each on its own shortest route, at the pace of the one with the
+    All members of a squad leave and arrive together, each on its own fastest route, at the pace of the one with the
     longest, so nobody exceeds the squad's speed and the squad stays together.
 
     At `regroup_at_s` a fraction of the clients is ordered to change squad; leaders stay. When the pause after the
@@ -91,7 +91,7 @@ class Squads(Movement):
         row = np.searchsorted(squad, self._with[member])  # member -> row of its squad
         uniform = self._draw(squad, -self._legs[squad], 2)  # negative counters: distinct from those of the positions
         speed = between(self._speed_mps, uniform[:, 0])
-        walk = shortest_routes(self._terrain, self._last[member], self._formation(squad, member), speed[row])
+        walk = fastest_routes(self._terrain, self._last[member], self._formation(squad, member), speed[row])
         duration = np.maximum.reduceat(walk.duration, np.searchsorted(row, np.arange(len(squad))))
         pace = duration[row] / np.maximum(walk.duration, 1e-9)  # how much more slowly than the squad each may walk
         seconds = np.minimum(walk.seconds * pace[walk.walker], duration[row[walk.walker]])
@@ -117,7 +117,7 @@ class Squads(Movement):
         self._ids[client] += len(self.squad)  # separate draws, distinct from those with the old squad
         goal = self._near(client, self._last[self._leader[new]])
         speed = between(self._speed_mps, self._draw(self._ids[client], np.full(len(client), -2), 1)[:, 0])
-        walk = shortest_routes(self._terrain, self._last[client], goal, speed)
+        walk = fastest_routes(self._terrain, self._last[client], goal, speed)
         np.maximum.at(self._until, new, leave + walk.duration)
         self._last[client] = walk.end
         self._to_regroup = False

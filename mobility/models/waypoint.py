@@ -12,16 +12,16 @@ from fedmule.mobility.models.movement import (
     Routes,
     Waypoints,
     between,
+    fastest_routes,
     mean_slowness,
     random_positions,
-    shortest_routes,
     speed_under_way,
 )
 from fedmule.mobility.terrain import Terrain
 
 
 class Waypoint(Movement):
-    """Clients that take the shortest route to a random position at a random speed, pause, and repeat.
+    """Clients that take the fastest route to a random position at a random speed, pause, and repeat.
 
     They start in the steady state (Le Boudec and Vojnović; Navidi and Camp): at any time a leg is observed with
     probability proportional to its duration, the walk and the pause after it.
@@ -99,7 +99,7 @@ class Waypoint(Movement):
 
     def _routes(self, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Routes:
         """Timed routes to the goals."""
-        return shortest_routes(self._terrain, start, goal, speed_mps)
+        return fastest_routes(self._terrain, start, goal, speed_mps)
 
 
 def _along(walk: Routes, start: FloatArray, fraction: FloatArray) -> FloatArray:

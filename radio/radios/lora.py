@@ -50,6 +50,8 @@ def bit_error_rate(spreading_factor: int, snr_db: FloatArray) -> FloatArray:
 class Lora(PhysicalRadio):
     """Frames of maximum length, each acknowledged or sent again, with the silence that the duty cycle requires."""
 
+    carrier_mhz = 868.0
+
     def __init__(
         self,
         range_m: float | None,

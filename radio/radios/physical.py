@@ -33,6 +33,8 @@ class PhysicalRadio(Radio):
     mean unobstructed link just closes there. Subclass and override `errors` and `mode_goodput_bps`.
     """
 
+    carrier_mhz = 2400.0  # for propagation models that name no other
+
     def __init__(
         self,
         modes: tuple[Mode, ...],
@@ -48,7 +50,7 @@ class PhysicalRadio(Radio):
         self.setup_s = setup_s
         self.latency_s = latency_s
         self.tx_power_dbm = tx_power_dbm
-        self._propagation = propagation
+        self._propagation = propagation.at_carrier(self.carrier_mhz)
         self._shadowing = shadowing
         self._noise_dbm = np.array([mode.noise_dbm for mode in modes])
         self._needed_dbm = np.maximum(self._noise_dbm + [mode.min_snr_db for mode in modes], cutoff_dbm)

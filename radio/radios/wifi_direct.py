@@ -17,6 +17,7 @@ PHY_MBPS = {
     "ac": np.array([29.3, 58.5, 87.8, 117.0, 175.5, 234.0, 263.3, 292.5, 351.0, 390.0]),
 }
 BANDWIDTH_HZ = {"n": 20e6, "ac": 80e6}
+CARRIER_MHZ = {"n": 2400.0, "ac": 5180.0}
 # SNR in dB at which the packet error rate of 1,500 bytes falls to 1.2 % (a bit error rate of 1e-6, at which ideal rate
 # control steps up), from the HT error tables of ns-3.44. MCS 8 and 9 are as far above MCS 7 as the minimum
 # sensitivities of the standard (IEEE 802.11-2020, 21.3.18.1).
@@ -51,6 +52,7 @@ class WifiDirect(PhysicalRadio):
             Mode(f"MCS{k}", 1e6 * float(mbps), noise_dbm, float(MIN_SNR_DB[k]))
             for k, mbps in enumerate(PHY_MBPS[standard])
         )
+        self.carrier_mhz = CARRIER_MHZ[standard]
         super().__init__(modes, propagation, range_m, tx_power_dbm, shadowing, cutoff_dbm, setup_s, latency_s)
 
     def errors(self, mode: Mode, snr_db: FloatArray) -> FloatArray:

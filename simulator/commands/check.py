@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
 
 
 def _check(given: Any) -> int:
-    from fedmule.simulator.errors import UserError
+    from fedmule.simulator.errors import ScenarioError, UserError
 
     if given.explain:
         return _explain(given)
@@ -33,20 +33,24 @@ def _check(given: Any) -> int:
     from fedmule.simulator.listing import read_listing
     from fedmule.simulator.scenario.load import load_scenario, own_classes
     from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
+    from fedmule.simulator.scenario.rules import file_problems
     from fedmule.simulator.world import build_terrain
 
     status = 0
     for name in given.scenario:
         try:
-            scenario = load_scenario(name, given.overrides, given.seed)
+            notes: list[str] = []
+            scenario = load_scenario(name, given.overrides, given.seed, notes)
             vehicle_starts(scenario, build_terrain(scenario))
+            if problems := file_problems(scenario):
+                raise ScenarioError(name, problems)
             read_listing(scenario)
             note = ""
             if given.allow_plugins:
                 load_plugins(scenario, True, plugin_folders(name))
             elif own_classes(scenario):
                 note = " (names your own classes: run it with --allow-plugins)"
-            sys.stdout.write(f"{name}: ok{note}\n")
+            sys.stdout.write("\n  ".join([f"{name}: ok{note}", *notes]) + "\n")
         except UserError as error:
             sys.stderr.write(f"{error}\n")
             status = 2

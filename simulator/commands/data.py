@@ -1,4 +1,4 @@
-"""fedmule data: fetch or import a data set, or draw a partition of it."""
+"""fedmule data: list, fetch or import data sets, or draw a partition of one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ def add(commands: Any) -> None:
     """The command `data`."""
     data = commands.add_parser(
         "data",
-        help="fetch or import a data set, or draw a partition of it",
-        description="Fetch a public data set or import its files; or draw how a partition divides one among clients.",
+        help="list, fetch or import data sets, or draw a partition of one",
+        description="List the public data sets; print the card of one, and fetch or import its files if it is not in "
+        "the box; or draw how a partition divides one among clients.",
     )
-    data.add_argument("name", metavar="NAME", help="mnist, fashion_mnist or cifar10; with --partition any data set")
+    data.add_argument("name", nargs="?", metavar="NAME", help="a public data set; with --partition any data set")
     data.add_argument("--from", dest="folder", metavar="DIR", help="take the files from this folder, not the network")
     data.add_argument(
         "--partition",
@@ -31,27 +32,50 @@ def add(commands: Any) -> None:
 
 
 def _data(given: Any) -> int:
-    from pathlib import Path
-
-    from fedmule.learning.data.image_sets import IMAGE_SETS, fetch, import_from
+    from fedmule.learning.data.catalogue import PUBLIC, card_text, list_text
     from fedmule.learning.errors import DataError
     from fedmule.simulator.errors import UserError
-    from fedmule.simulator.runs.progress import Downloads
 
+    if given.name is None:
+        if given.partition or given.folder:
+            raise UserError("fedmule data: NAME the data set for --partition or --from")
+        sys.stdout.write(list_text())
+        return 0
     if given.partition:
         return _draw_partition(given)
-    if given.name not in IMAGE_SETS:
-        raise UserError(f"{given.name}: must be one of {', '.join(IMAGE_SETS)}")
+    if given.name not in PUBLIC:
+        raise UserError(f"{given.name}: must be one of {', '.join(PUBLIC)}")
     try:
-        if given.folder:
-            kept = import_from(given.name, Path(given.folder))
-        else:
-            with Downloads() as progress:
-                kept = fetch(given.name, progress)
+        stored = _store(given.name, given.folder)
+        sys.stdout.write(f"{card_text(given.name)}{stored}\n")
     except DataError as error:
         raise UserError(str(error)) from None
-    sys.stdout.write(f"{given.name}: verified and stored in {kept}\n")
     return 0
+
+
+def _store(name: str, folder: str | None) -> str:
+    """Fetch or import a data set unless it is in the box; return what was done."""
+    from pathlib import Path
+
+    from fedmule.learning.data.catalogue import IN_THE_BOX, TO_IMPORT
+    from fedmule.learning.data.image_sets import fetch, import_from
+    from fedmule.learning.data.smartwatch import import_watch
+    from fedmule.learning.errors import DataError
+    from fedmule.simulator.runs.progress import Downloads
+
+    files = Path(folder) if folder else None
+    if name in IN_THE_BOX:
+        if files:
+            raise DataError(f"{name} is in the box: there is nothing to import, leave --from out")
+        return f"{name}: in the box, nothing to fetch"
+    if name in TO_IMPORT:
+        kept = import_watch(files)
+    elif files:
+        kept = import_from(name, files)
+    else:
+        with Downloads() as progress:
+            kept = fetch(name, progress)
+    return f"{name}: verified and stored in {kept}"
 
 
 def _draw_partition(given: Any) -> int:
@@ -62,7 +86,7 @@ def _draw_partition(given: Any) -> int:
 
     keys = [f"learning.dataset={given.name}", f"learning.partition={given.partition}"]
     mobility = ["clients.mobility=static", f"clients.count={given.clients}"]
-    scenario = scenario_of({}, [*keys, *mobility], "fedmule data")
+    scenario = scenario_of({"name": "data"}, [*keys, *mobility], "fedmule data")
     counts = label_counts(build_data(scenario, Streams(given.seed), {}))
     picture = given.out or f"{given.name}-labels.png"
     draw_labels(counts, f"{given.name}, {given.partition}").savefig(picture, dpi=120)

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         "combinations have the same seeds, so that they differ only in what is varied.",
     )
     study.add_argument(
-        "scenario", nargs="+", metavar="SCENARIO", help="scenario files, scenarios that ship, or one study file"
+        "scenario", nargs="+", metavar="SCENARIO", help="scenario files, scenarios that ship, or one study: a file, or gain/NAME"
     )
     study.add_argument(
         "--vary", action="append", default=[], metavar="KEY=a,b,c",
@@ -69,19 +69,18 @@ def _study(given: Any) -> int:
 
 def _asked_for(given: Any) -> StudyFile:
     """The study file named, or the study that the command line describes."""
-    from pathlib import Path
-
     from fedmule.simulator.errors import UserError
     from fedmule.simulator.scenario.load import find_scenario, parse_override
     from fedmule.simulator.scenario.overrides import parse_vary
-    from fedmule.simulator.studies.plan import StudyFile, is_study, load_study_file
+    from fedmule.simulator.studies.plan import StudyFile, find_study, load_study_file
 
     changes: dict[str, Any] = {}
-    if len(given.scenario) == 1 and is_study(Path(given.scenario[0])):
-        study = load_study_file(Path(given.scenario[0]))
+    file = find_study(given.scenario[0])
+    if len(given.scenario) == 1 and file is not None:
+        study = load_study_file(file)
     else:
         for name in given.scenario:
-            if is_study(Path(name)):
+            if find_study(name) is not None:
                 raise UserError(f"{name}: is a study file, which cannot be combined with other files")
         study = StudyFile(name=find_scenario(given.scenario[0]).stem, scenarios=tuple(given.scenario))
     if given.vary:

@@ -12,7 +12,7 @@ from fedmule.simulator.commands import arguments
 def add(commands: Any) -> None:
     """The commands `trace` and `contacts`."""
     what = "a movement trace: CSV or Parquet (node, t, x, y), SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON"
-    origin = "LON,LAT of (0, 0) in GPX and GeoJSON files (default: the south-west corner)"
+    origin = "LON,LAT of (0, 0) in files with degrees (default: the south-west corner)"
     trace = commands.add_parser(
         "trace",
         help="describe a movement trace, or convert it",

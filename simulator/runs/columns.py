@@ -282,6 +282,11 @@ class _Totals(TypedDict):
     bytes_down: int
     bytes_up: int
     bytes_between: int
+    reports: Annotated[int, COUNT("reports of their positions that clients sent by satellite, lost ones included")]
+    reports_lost: Annotated[int, COUNT("how many of them never arrive")]
+    report_bytes: Annotated[
+        int, BYTES("of all these reports; no part of any other count of bytes", label="bytes of position reports")
+    ]
     payload_bytes: Annotated[int, PAYLOAD]
     payload_flops_per_sample: Annotated[
         float | None,

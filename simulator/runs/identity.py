@@ -12,7 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedmule.learning.data.image_sets import IMAGE_SETS, cache_folder
 from fedmule.simulator.runs.folder import read_manifest
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.keys import OwnClass, Part, tables_of
@@ -146,12 +145,11 @@ def _named_in(part: Part) -> Iterator[tuple[str, Path]]:
         yield from _named_in(inner)
     for path in part.files().values():
         yield path, Path(path)
+    yield from part.stored().items()
     if isinstance(part, OwnClass):
         for value in (part.model_extra or {}).values():
             if isinstance(value, str) and Path(value).is_file():
                 yield value, Path(value)
-    elif (kind := getattr(part, "kind", None)) in IMAGE_SETS:
-        yield kind, cache_folder() / f"{kind}.npz"
 
 
 def _sources_of(module: str) -> set[Path]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from fedmule.simulator.errors import Problem
-from fedmule.simulator.scenario.keys import Count, NotNegative, OwnClass, Part, Positive, Share, key
+from fedmule.simulator.scenario.keys import Count, NotNegative, OneOrSpan, OwnClass, Part, Positive, Share, key, ordered
 from fedmule.simulator.scenario.mobility import ContactsMobility, Mobility, MobilityKeys
 from fedmule.simulator.scenario.radio import PhysicalRadio
 
@@ -62,8 +62,12 @@ class Division:
 class Clients(Part):
     count: Count = key(20, "number of clients; with groups their sum, and may be left out")
     mobility: Mobility = key("squads", "how they move")
-    report_period_s: Positive = key(10.0, "time between satellite reports of their positions, s")
+    report_period_s: Positive = key(10.0, "time between a client's satellite reports of its position, s")
     report_error_m: NotNegative = key(2.0, "standard deviation of a reported position along each axis, m")
+    report_stagger: bool = key(True, "whether each reports at moments of its own; false: all at once")
+    report_delay_s: OneOrSpan = key((0.0, 0.0), "time until a report arrives: a number, or drawn from [least, most], s")
+    report_loss: Annotated[float, Field(ge=0, lt=1)] = key(0.0, "share of the reports that never arrive")
+    report_bytes: Annotated[int, Field(ge=0)] = key(50, "bytes of a report, counted apart from those of the radio")
     late: Annotated[int, Field(ge=0)] = key(0, "number of clients (the last ones) that join late")
     late_at: Share = key(0.5, "share of the run after which late clients join")
     compute_flops_per_s: Positive = key(1e9, "floating-point operations per second of a client's device")
@@ -110,6 +114,7 @@ class Clients(Part):
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check that somebody is there from the start, and that groups add up."""
+        yield from ordered(f"{at}.report_delay_s", self.report_delay_s)
         if self.late >= self.count:
             yield Problem(f"{at}.late", f"must be less than the number of clients, {self.count}", self.late)
         if self.training == "between_contacts" and scenario.learning.server == "star":

@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.keys import OwnClass
+from fedmule.simulator.scenario.map_files import MapKeys
 from fedmule.simulator.scenario.messages import tables_in
 
 HEAD = """\
@@ -35,7 +36,8 @@ def explain(own: Mapping[str, type[BaseModel]] | None = None) -> str:
     """Every key: name, default, meaning, what is allowed; then those of the user's own classes, by heading."""
     lines, table = [HEAD.rstrip()], None
     ours = [entry for heading, keys in (own or {}).items() for entry in entries(keys, heading)]
-    for entry in dict.fromkeys([*entries(), *ours]):  # what several kinds have in common is explained once
+    maps = entries(MapKeys, "a map: { geojson = … } for obstacles, surfaces, jamming_zones, roads or route")
+    for entry in dict.fromkeys([*entries(), *maps, *ours]):  # what several kinds have in common is explained once
         if entry.table != table:
             table = entry.table
             lines += ["", f"[{table}]"] if table else [""]

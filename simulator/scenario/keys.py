@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
@@ -19,7 +20,11 @@ NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Point = Annotated[tuple[float, float], Field(strict=False)]
+LonLat = Annotated[
+    tuple[Annotated[float, Field(ge=-180, le=180)], Annotated[float, Field(gt=-90, lt=90)]], Field(strict=False)
+]
 Span = Annotated[tuple[NotNegative, NotNegative], Field(strict=False)]
+OneOrSpan = Annotated[Span, BeforeValidator(lambda value: (value, value) if type(value) in (int, float) else value)]
 PositiveSpan = Annotated[tuple[Positive, Positive], Field(strict=False)]
 PositiveTriple = Annotated[tuple[Positive, Positive, Positive], Field(strict=False)]
 AtLeastHalf = Annotated[float, Field(ge=0.5)]
@@ -67,6 +72,14 @@ class Part(BaseModel):
     def files(self) -> dict[str, str]:
         """Return the files it names, by key: they belong to the identity of a run."""
         return {}
+
+    def stored(self) -> dict[str, Path]:
+        """Return the files it reads without naming them, in the box or in the cache: they belong to it too."""
+        return {}
+
+    def file_problems(self, at: str) -> Iterator[Problem]:
+        """Yield what can be seen to be wrong with the files it names without reading them entirely."""
+        return iter(())
 
 
 def tables_of(part: Part) -> Iterator[tuple[str, Part]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -54,33 +55,97 @@ class SyntheticDataset(Part):
         return self.alike_at_sites > 0
 
 
-class MnistDataset(Part):
-    makes = "learning.data.samples:mnist"
+class PublicDataset(Part):
+    """A data set that others publish; its card says what it is and where it comes from."""
+
+    kind: str
+
+    def stored(self) -> dict[str, Path]:
+        """The data, and the card if it is read with them."""
+        from fedmule.learning.data.catalogue import stored
+
+        return stored(self.kind)
+
+
+class DigitsDataset(PublicDataset):
+    makes = "learning.data.public:digits"
+    kind: Literal["digits"] = key("digits", "1,797 handwritten digits of 8×8 pixels, in the box")
+
+
+class SonarDataset(PublicDataset):
+    makes = "learning.data.public:sonar"
+    kind: Literal["sonar"] = key("sonar", "208 sonar echoes of mines and rocks, in the box")
+
+
+class MnistDataset(PublicDataset):
+    makes = "learning.data.public:mnist"
     kind: Literal["mnist"] = key("mnist", "handwritten digits; fetch once with `fedmule data mnist`")
 
 
-class FashionMnistDataset(Part):
-    makes = "learning.data.samples:fashion_mnist"
+class FashionMnistDataset(PublicDataset):
+    makes = "learning.data.public:fashion_mnist"
     kind: Literal["fashion_mnist"] = key("fashion_mnist", "images of clothing; `fedmule data fashion_mnist`")
 
 
-class Cifar10Dataset(Part):
-    makes = "learning.data.samples:cifar10"
+class Cifar10Dataset(PublicDataset):
+    makes = "learning.data.public:cifar10"
     kind: Literal["cifar10"] = key("cifar10", "small colour images; `fedmule data cifar10`")
 
 
+class WatchDataset(PublicDataset):
+    makes = "learning.data.smartwatch:watch"
+    kind: Literal["watch"] = key(
+        "watch", "exercises of 20 arms, recorded by a smartwatch; `fedmule data watch` where seglearn is installed"
+    )
+    blocks: Count = key(
+        1,
+        "blocks of equal duration into which each recording is cut; the samples of a block are all for training, for "
+        "validation or for test; there is one recording of each exercise of an arm",
+    )
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that there are no more clients than arms."""
+        from fedmule.learning.data.catalogue import card_of
+
+        arms, clients, learning = card_of(self.kind).clients, scenario.clients.count, scenario.learning
+        if arms and clients > arms and learning.partition is None:
+            message = f'must be at most {arms}, the number of arms in {at} = "{self.kind}"'
+            yield Problem("clients.count", message, clients)
+
+
 class FileDataset(Part):
-    makes = "learning.data.samples:from_file"
+    makes = "learning.data.own_file:from_file"
     kind: Literal["file"] = key(
         "file", "your own data: a label column, optionally a client column, numeric features in the others"
     )
-    path: str = Field(description="an .npz, .parquet or .csv file")
-    label: str = key("label", "the column (in npz: array) of labels")
-    client: str | None = key(None, "the column with the client of each sample; by default `client` if there is one")
+    path: str = Field(description="an .npz, .parquet, .csv or .csv.gz file; NAME.card.toml beside it describes it")
+    label: str | None = key(None, "the column (in npz: array) of labels; by default the one on the card, or `label`")
+    client: str | None = key(
+        None, "the column with the client of each sample; by default the one on the card, or `client` if there is one"
+    )
+    recording: str | None = key(
+        None,
+        "the column with the recording of each sample, which is not divided between training and test; by default the "
+        "one on the card, or `recording` if there is one",
+    )
 
     def files(self) -> dict[str, str]:
-        """The data."""
-        return {"path": self.path}
+        """The data, and their card if they have one."""
+        from fedmule.learning.data.card import card_path
+
+        card = card_path(Path(self.path))
+        return {"path": self.path} | ({"card": str(card)} if card.is_file() else {})
+
+    def file_problems(self, at: str) -> Iterator[Problem]:
+        """Yield a problem if the file has other columns than its card says."""
+        from fedmule.learning.data.own_file import check_header
+        from fedmule.learning.errors import DataError
+
+        try:
+            if Path(self.path).is_file():
+                check_header(self.path, self.label, self.client, self.recording)
+        except DataError as error:
+            yield Problem(at, str(error), self.kind)
 
 
 class LabelsPartition(Part):
@@ -145,9 +210,12 @@ else:
     Dataset = one_of(
         "synthetic",
         SyntheticDataset,
+        DigitsDataset,
+        SonarDataset,
         MnistDataset,
         FashionMnistDataset,
         Cifar10Dataset,
+        WatchDataset,
         FileDataset,
         own=OwnDataset,
     )

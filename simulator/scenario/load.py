@@ -14,19 +14,23 @@ from pydantic import ValidationError
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.algorithms import keep_reference
-from fedmule.simulator.scenario.geojson import expand_files, mobility_tables, vehicle_tables
 from fedmule.simulator.scenario.keys import OwnClass, Part, tables_of
+from fedmule.simulator.scenario.maps import expand_maps
 from fedmule.simulator.scenario.messages import problems_of
+from fedmule.simulator.scenario.raw_tables import mobility_tables, vehicle_tables
 from fedmule.simulator.scenario.renamed import keep_meaning, old_keys, upgrade
 from fedmule.simulator.scenario.rules import broken_rules
 
+OTHER_FILES = ("experiments", "gain")  # folders beside the scenarios with experiments and studies of them
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE as on the command line, or values by their dotted keys
 
 
-def load_scenario(name: str, overrides: Overrides = (), seed: int | None = None) -> Scenario:
+def load_scenario(
+    name: str, overrides: Overrides = (), seed: int | None = None, notes: list[str] | None = None
+) -> Scenario:
     """The scenario in a file, or the packaged one of that name, with overrides applied.
 
-    Raises ScenarioError with everything that is wrong at once.
+    Raises ScenarioError with everything that is wrong at once. To `notes` is added what is worth knowing of its maps.
     """
     path = find_scenario(name)
     source = str(path) if Path(name).exists() else name
@@ -39,10 +43,16 @@ def load_scenario(name: str, overrides: Overrides = (), seed: int | None = None)
     if seed is not None:
         raw["seed"] = seed
     raw.setdefault("name", path.stem)
-    return scenario_of(raw, overrides, source, path.parent)
+    return scenario_of(raw, overrides, source, path.parent, notes)
 
 
-def scenario_of(raw: dict[str, Any], overrides: Overrides, source: str, folder: Path = Path()) -> Scenario:
+def scenario_of(
+    raw: dict[str, Any],
+    overrides: Overrides,
+    source: str,
+    folder: Path = Path(),
+    notes: list[str] | None = None,
+) -> Scenario:
     """The scenario that a table as read from a file describes; files it names lie relative to `folder`."""
     pairs = overrides.items() if isinstance(overrides, Mapping) else [parse_override(text) for text in overrides]
     set_keys = []
@@ -51,7 +61,11 @@ def scenario_of(raw: dict[str, Any], overrides: Overrides, source: str, folder: 
         set_keys.append(_apply(raw, dotted, value))
         if dotted == "learning.algorithm":
             keep_reference(raw["learning"], replaced)
-    problems = old_keys(raw) + expand_files(raw, folder)
+    problems = old_keys(raw)
+    bad_maps, about_maps = expand_maps(raw, folder)
+    problems += bad_maps
+    if notes is not None:
+        notes += about_maps
     _anchor_files(raw, folder)
     try:
         scenario = Scenario.model_validate(raw)
@@ -73,7 +87,7 @@ def packaged_scenarios() -> dict[str, Path]:
     from fedmule import scenarios
 
     folder = Path(scenarios.__file__).parent
-    files = [file for file in sorted(folder.rglob("*.toml")) if file.parent.name != "experiments"]
+    files = [file for file in sorted(folder.rglob("*.toml")) if file.parent.name not in OTHER_FILES]
     return {str(p.relative_to(folder).with_suffix("").as_posix()): p for p in files}
 
 

@@ -12,6 +12,7 @@ from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import (
     Chosen,
     Count,
+    LonLat,
     NotNegative,
     OwnClass,
     Part,
@@ -115,7 +116,7 @@ class ManhattanMobility(MobilityKeys):
 
 class RoadsMobility(MobilityKeys):
     makes = "mobility.models.roads:Roads"
-    kind: Literal["roads"] = key("roads", "by road, on shortest paths, to random positions")
+    kind: Literal["roads"] = key("roads", "by road, on fastest paths, to random positions")
     roads: RoadKeys | None = key(None, "which roads, such as { geojson = … }; by default streets 100 m apart")
     speed_mps: PositiveSpan = key((3.0, 14.0), "lowest and highest speed, m/s")
     pause_s: Span = key((0.0, 300.0), "shortest and longest pause, s")
@@ -168,16 +169,15 @@ class HerdMobility(MobilityKeys):
     kind: Literal["herd"] = key("herd", "wildlife: herds that rest, graze and walk")
     herds: Count = key(2, "number of herds; clients are divided equally")
     spread_m: Positive = key(25.0, "standard deviation of an animal's position about the centre along each axis, m")
-    memory_s: Positive = key(
-        300.0, "time after which the correlation of an animal's position in the herd has fallen to 1/e, s"
-    )
-    rest_s: Positive = key(3600.0, "mean duration of a rest, s")
-    graze_s: Positive = key(3600.0, "mean duration of grazing, s")
-    walk_s: Positive = key(900.0, "mean duration of a walk, s")
-    graze_mps: Positive = key(0.1, "speed of a grazing herd, m/s")
+    # Red deer are active for 8 hours a day, in bouts of 42 minutes (Kamler et al., Journal of Mammalogy 2007).
+    rest_s: Positive = key(4800.0, "mean duration of a rest, s")
+    graze_s: Positive = key(2100.0, "mean duration of grazing, s")
+    walk_s: Positive = key(420.0, "mean duration of a walk, s")
+    graze_mps: Positive = key(0.1, "speed at which a grazing herd moves on, m/s")
     walk_mps: Positive = key(0.8, "speed of a walking herd, m/s")
+    stop_s: Positive = key(120.0, "mean time for which an animal feeds at one spot, s")
+    stride_m: Positive = key(10.0, "mean distance from one such spot to the next within the herd, m")
     top_speed_mps: Positive = key(4.0, "top speed of an animal, m/s")
-    step_s: Positive = key(30.0, "duration of a step, s")
 
     def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
         """Check the number of herds."""
@@ -212,16 +212,29 @@ class RedrawnMobility(MobilityKeys):
             yield Problem("vehicle.count", message, scenario.vehicle.count)
 
 
+ORIGIN_OF_TRACE = (
+    "[lon, lat] of (0, 0) where the file has degrees; by default terrain.origin, or else the file's south-west corner"
+)
+
+
+def files_of_trace(path: str) -> dict[str, str]:
+    """Return the files that a trace consists of, by key."""
+    from fedmule.mobility.traces.formats import activity_file
+
+    activity = activity_file(path)
+    return {"path": path} | ({} if activity is None else {"activity": str(activity)})
+
+
 class TraceMobility(MobilityKeys):
     makes = "mobility.models.recorded:Recorded"
     kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
     path: str = Field(description="the trace: CSV, Parquet, SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON")
     shift_m: Point = key((0.0, 0.0), "added to all its positions, m")
-    origin: Point | None = key(None, "[lon, lat] of (0, 0) where the file has degrees; by default its south-west")
+    origin: LonLat | None = key(None, ORIGIN_OF_TRACE)
 
     def files(self) -> dict[str, str]:
-        """The trace."""
-        return {"path": self.path}
+        """Return the trace, and the file that says when its nodes are present, if there is one."""
+        return files_of_trace(self.path)
 
 
 class ContactsMobility(MobilityKeys):

@@ -32,32 +32,41 @@ class DiscRadio(Part):
     setup_s: NotNegative = key(1.0, "time before the first byte of a contact, s")
 
 
-class FriisPropagation(Part):
-    makes = "radio.propagation:Friis"
-    kind: Literal["friis"] = key("friis", "free space")
+class PropagationKeys(Part):
+    """Common keys of propagation models."""
+
+    kind: str
     frequency_mhz: Positive | None = key(None, "carrier; by default the radio's, MHz")
 
 
-class LogDistancePropagation(Part):
+class FriisPropagation(PropagationKeys):
+    makes = "radio.propagation:Friis"
+    kind: Literal["friis"] = key("friis", "free space")
+
+
+class LogDistancePropagation(PropagationKeys):
     makes = "radio.propagation:LogDistance"
     kind: Literal["log_distance"] = key("log_distance", "a loss at 1 m and an exponent")
     exponent: Positive = key(3.0, "path-loss exponent; for lora 2.32")
-    reference_loss_db: float = key(46.6777, "path loss at 1 m; for lora 59.35, dB")
+    reference_loss_db: float | None = key(
+        None, "path loss at 1 m; by default that of free space at the carrier; for lora 59.35, dB"
+    )
 
 
-class TwoRayPropagation(Part):
+class TwoRayPropagation(PropagationKeys):
     makes = "radio.propagation:TwoRay"
     kind: Literal["two_ray"] = key("two_ray", "free space, and beyond the crossover the ground's reflection")
-    frequency_mhz: Positive | None = key(None, "carrier; by default the radio's, MHz")
     height_m: PositiveSpan = key((1.5, 1.5), "heights of the two antennas, m")
 
 
-class ThreeLogDistancePropagation(Part):
+class ThreeLogDistancePropagation(PropagationKeys):
     makes = "radio.propagation:ThreeLogDistance"
     kind: Literal["three_log_distance"] = key("three_log_distance", "an exponent from each of three distances on")
     distances_m: PositiveTriple = key((1.0, 200.0, 500.0), "where the exponents begin, ascending, m")
     exponents: PositiveTriple = key((1.9, 3.8, 3.8), "path-loss exponents")
-    reference_loss_db: float = key(46.6777, "path loss at the first distance, dB")
+    reference_loss_db: float | None = key(
+        None, "path loss at the first distance; by default that of free space at the carrier, dB"
+    )
 
     @field_validator("distances_m")
     @classmethod
@@ -65,11 +74,11 @@ class ThreeLogDistancePropagation(Part):
         return _must_ascend(value)
 
 
-class NakagamiPropagation(Part):
+class NakagamiPropagation(PropagationKeys):
     makes = "radio.propagation:Nakagami"
     kind: Literal["nakagami"] = key("nakagami", "log-distance in the mean; every frame fades independently")
     exponent: Positive = key(3.0, "path-loss exponent")
-    reference_loss_db: float = key(46.6777, "path loss at 1 m, dB")
+    reference_loss_db: float | None = key(None, "path loss at 1 m; by default that of free space at the carrier, dB")
     m: Annotated[tuple[AtLeastHalf, AtLeastHalf, AtLeastHalf], Field(strict=False)] = key(
         (1.5, 0.75, 0.75), "Nakagami's shape: near, farther, far; 1 is Rayleigh fading"
     )
@@ -120,18 +129,8 @@ class PhysicalRadio(Part):
     )
     shadowing: ShadowingKeys | None = key(None, "shadowing that varies with position; by default none")
 
-    @property
-    def carrier_mhz(self) -> float:
-        """Return the carrier frequency, for propagation models that depend on it."""
-        return 2400.0
 
-    def arguments(self) -> dict[str, Any]:
-        """Tell a propagation model that depends on it the carrier, unless it has its own."""
-        keys = super().arguments()
-        model = keys.get("propagation")
-        if isinstance(model, FriisPropagation | TwoRayPropagation) and model.frequency_mhz is None:
-            keys["propagation"] = model.model_copy(update={"frequency_mhz": self.carrier_mhz})
-        return keys
+SHORT_KEYS = ("exponent", "reference_loss_db")  # of the log-distance model, in the table of wifi_direct itself
 
 
 class WifiDirectRadio(PhysicalRadio):
@@ -140,7 +139,7 @@ class WifiDirectRadio(PhysicalRadio):
     tx_power_dbm: float = key(16.0, "transmit power where range_m is not given, dBm")
     exponent: Positive | None = key(None, "path-loss exponent, short for propagation.exponent; by default 3")
     reference_loss_db: float | None = key(
-        None, "path loss at 1 m, short for propagation.reference_loss_db; by default 46.6777, dB"
+        None, "path loss at 1 m, short for propagation.reference_loss_db; by default that of free space, dB"
     )
     cutoff_dbm: float = key(-82.0, "weakest signal that is heard, dBm")
     setup_s: NotNegative = key(3.0, "forming the group before the first byte of a contact, s")
@@ -152,20 +151,16 @@ class WifiDirectRadio(PhysicalRadio):
     @classmethod
     def _said_once(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse short keys beside a propagation model, which has its own."""
-        twice = [name for name in ("exponent", "reference_loss_db") if info.data.get(name) is not None]
+        twice = [name for name in SHORT_KEYS if info.data.get(name) is not None]
         if value is not None and twice:
             keys = " and ".join(f"radio.{name}" for name in twice)
             raise PydanticCustomError("said_twice", "has such keys of its own: leave {keys} out", {"keys": keys})
         return value
 
-    @property
-    def carrier_mhz(self) -> float:
-        return 2400.0 if self.standard == "n" else 5180.0
-
     def arguments(self) -> dict[str, Any]:
         """Turn the short keys into a propagation model."""
         keys = super().arguments()
-        short = {name: keys.pop(name) for name in ("exponent", "reference_loss_db")}
+        short = {name: keys.pop(name) for name in SHORT_KEYS}
         if keys["propagation"] is None:
             keys["propagation"] = LogDistancePropagation(**{k: v for k, v in short.items() if v is not None})
         return keys
@@ -213,10 +208,6 @@ class LoraRadio(PhysicalRadio):
     propagation: Annotated[Propagation, short_for("log_distance", exponent=2.32, reference_loss_db=59.35)] = key(
         "log_distance", "how the signal weakens"
     )
-
-    @property
-    def carrier_mhz(self) -> float:
-        return 868.0
 
 
 class AcousticRadio(PhysicalRadio):

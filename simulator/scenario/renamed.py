@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedmule.simulator.errors import Problem
+from fedmule.simulator.scenario.raw_tables import mobility_tables
 
 FORMAT = 2  # of scenario files and run folders; 1: an algorithm's numbers stood in [learning]
 
@@ -39,6 +40,8 @@ VALUES = {
     ("clients.mobility", "placed_anew"): "redrawn",
     ("clients.mobility.kind", "placed_anew"): "redrawn",
 }
+HERD_KEYS = ("memory_s", "step_s")  # of a herd's mobility: its animals wandered at every step
+NS3_LOSS_DB = 46.6777  # ns-3's loss at 1 m, that of 5.15 GHz: before, WiFi had it at 2.4 GHz too
 
 
 def old_keys(raw: dict[str, Any]) -> list[Problem]:
@@ -60,6 +63,9 @@ def old_keys(raw: dict[str, Any]) -> list[Problem]:
         table, name = _table(raw, dotted)
         if table is not None and table.get(name) == old:
             problems.append(Problem(dotted, f'is now called "{new}"', table.pop(name)))
+    for at, herd in _herds(raw):
+        message = "is gone: animals feed at a spot for stop_s and then step stride_m farther"
+        problems += [Problem(f"{at}.{name}", message, herd.pop(name)) for name in HERD_KEYS if name in herd]
     return problems
 
 
@@ -87,9 +93,22 @@ def upgrade(raw: dict[str, Any]) -> None:
 
 def keep_meaning(raw: dict[str, Any]) -> None:
     """Complete the scenario of a run folder, which states all keys, by those that did not exist when it was written."""
-    vehicle = raw.setdefault("vehicle", {})
+    vehicle, clients = raw.setdefault("vehicle", {}), raw.setdefault("clients", {})
     if isinstance(vehicle, dict) and "contact" not in vehicle:
         vehicle |= {"contact": "approach", "in_passing": False}
+    for _, herd in _herds(raw):
+        for name in HERD_KEYS:
+            herd.pop(name, None)  # herds cannot move as they did then
+    if isinstance(clients, dict) and "report_stagger" not in clients:
+        clients["report_stagger"] = False
+        radio = raw.get("radio", {})
+        radio = {"kind": radio} if isinstance(radio, str) else radio
+        if isinstance(radio, dict) and radio.get("kind", "wifi_direct") == "wifi_direct" and "propagation" not in radio:
+            raw["radio"] = {"reference_loss_db": NS3_LOSS_DB, **radio}
+
+
+def _herds(raw: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(at, table) for at, table in mobility_tables(raw).items() if table.get("kind") == "herd"]
 
 
 def _with_numbers(algorithm: Any, flat: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,16 @@ from fedmule.simulator.scenario.keys import Part, tables_of
 
 def broken_rules(scenario: Scenario) -> list[Problem]:
     """All problems of a scenario whose keys are valid one by one; every table has its own rules."""
-    return list(_broken(scenario, "", scenario))
+    return [problem for at, part in _every(scenario) for problem in part.rules(at, scenario)]
 
 
-def _broken(part: Part, at: str, scenario: Scenario) -> Iterator[Problem]:
-    yield from part.rules(at, scenario)
+def file_problems(scenario: Scenario) -> list[Problem]:
+    """All problems with the files that a scenario names that can be seen without reading them entirely."""
+    return [problem for at, part in _every(scenario) for problem in part.file_problems(at)]
+
+
+def _every(part: Part, at: str = "") -> Iterator[tuple[str, Part]]:
+    """Yield a table and all tables in it, by their dotted keys."""
+    yield at, part
     for name, inner in tables_of(part):
-        yield from _broken(inner, f"{at}.{name}" if at else name, scenario)
+        yield from _every(inner, f"{at}.{name}" if at else name)

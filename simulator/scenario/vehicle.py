@@ -11,6 +11,7 @@ from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import (
     Chosen,
     Count,
+    LonLat,
     NotNegative,
     OwnClass,
     Part,
@@ -21,7 +22,7 @@ from fedmule.simulator.scenario.keys import (
     on_terrain,
     one_of,
 )
-from fedmule.simulator.scenario.mobility import Line, RoadKeys
+from fedmule.simulator.scenario.mobility import ORIGIN_OF_TRACE, Line, RoadKeys, files_of_trace
 
 if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
@@ -143,11 +144,11 @@ class VehicleTraceKeys(Part):
     path: str = Field(description="the trace, in any format that clients.mobility can read")
     node: str | None = key(None, "which node of the trace it is; by default the first")
     shift_m: Point = key((0.0, 0.0), "added to all its positions, m")
-    origin: Point | None = key(None, "[lon, lat] of (0, 0) where the file has degrees; by default its south-west")
+    origin: LonLat | None = key(None, ORIGIN_OF_TRACE)
 
     def files(self) -> dict[str, str]:
-        """The trace."""
-        return {"path": self.path}
+        """Return the trace, and the file that says when its nodes are present, if there is one."""
+        return files_of_trace(self.path)
 
 
 ROUTES = ("route", "timetable", "trace")
@@ -227,8 +228,8 @@ class Vehicle(OwnWay):
         "a table for each vehicle, where vehicles differ: speed_mps, start, walk, jump, route, timetable, trace, "
         "follows",
     )
-    roads: RoadKeys | None = key(None, "roads it follows except at the ends of its routes, such as { geojson = … }")
-    off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(1.0, "factor on its speed off these roads")
+    roads: RoadKeys | None = key(None, "roads, on which it is faster, such as { geojson = … }")
+    off_road_factor: Annotated[float, Field(gt=0, le=1)] = key(0.3, "factor on its speed off these roads")
 
     @model_validator(mode="before")
     @classmethod

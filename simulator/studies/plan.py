@@ -72,6 +72,20 @@ def is_study(path: Path) -> bool:
         return False  # reading it as a scenario will report what is wrong
 
 
+def packaged_studies() -> dict[str, Path]:
+    """Return the studies that ship, by name: for each story a map of the gain over training alone."""
+    from fedmule import scenarios
+
+    folder = Path(scenarios.__file__).parent
+    return {f"gain/{file.stem}": file for file in sorted((folder / "gain").glob("*.toml"))}
+
+
+def find_study(name: str) -> Path | None:
+    """Return the study file of a name: a path, or the name of a study that ships; None if it is none."""
+    path = Path(name)
+    return path if is_study(path) else packaged_studies().get(name)
+
+
 def load_study_file(path: Path) -> StudyFile:
     """Read a study file; the scenarios it names are looked for beside it first."""
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 import alone_share
 import pytest
 import replay_page
+import report_cost
 import study_loading
 import walks
 import world_share
@@ -24,6 +25,12 @@ def test_a_contact_costs_the_same_with_more_clients() -> None:
     assert first == 1.0
     assert cost_ms > 0
     assert ratio < 2.0
+
+
+def test_staggered_reports_cost_little_more_than_reports_at_once() -> None:
+    at_once, staggered, late = report_cost.compare(looks=60).values()
+    assert staggered < 3 * at_once  # 1.4 times as measured
+    assert late < 4 * at_once  # 1.7 times
 
 
 PROMISED = {"MLR": 12.0, "MLP": 3.5, "CNN": 1.3}

@@ -112,7 +112,7 @@ def measure(name: str, overrides: tuple[str, ...] = ()) -> Result:
         for vehicle in simulation.vehicles:
             vehicle.rest()
         world.positions.trajectories.finish(simulation.env.now)
-        log.close(simulation.ledger.finish(simulation.env.now))
+        log.close(simulation.ledger.finish(simulation.env.now, *simulation.count_reports()))
         watch.change()
     return Result(simulation.ledger.visits, events, watch.spent_s)
 

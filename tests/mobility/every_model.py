@@ -27,7 +27,7 @@ MODELS = {
     "roads": roads,
     "squads": lambda *given: Squads(*given, 3, 6.0, SPEEDS, PAUSES),
     "patrol": lambda *given: Patrol(*given, (), False, SPEEDS, PAUSES),
-    "herd": lambda *given: Herd(*given, 3, 5.0, 40.0, 60.0, 60.0, 60.0, 0.1, 0.8, 3.0, 5.0),
+    "herd": lambda *given: Herd(*given, 3, 5.0, 60.0, 60.0, 60.0, 0.1, 0.8, 10.0, 2.0, 3.0),
     "drift": lambda *given: Drift(*given, 3, 15.0, 1.0, 0.2, 0.25),
 }
 # Nobody is faster than this; None where a law allows any speed. The strongest current is found on a grid, to 1 %, and

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from making import Static, Waypoint
+from making import Static, Waypoint, reporting
 
 from fedmule.mobility.models.redrawn import Redrawn
 from fedmule.mobility.positions import Index, Positions
@@ -22,7 +22,7 @@ def still(count=30):
 
 
 def positions_of(trajectories, period_s=10.0, error_m=2.0):
-    return Positions(trajectories, Streams(1).draw("reports"), period_s, error_m)
+    return Positions(trajectories, Streams(1).draw("reports"), reporting(period_s, error_m, stagger=False))
 
 
 def test_exact_reports_are_the_positions_at_the_last_report():
@@ -32,7 +32,7 @@ def test_exact_reports_are_the_positions_at_the_last_report():
         positions.advance(t)
         assert np.array_equal(positions.true(everyone), truth.positions(t))
         assert positions.known(everyone) == pytest.approx(reports.positions(10.0 * (t // 10)), abs=1e-9)
-        assert positions.next_report_s == pytest.approx(10 * (t // 10) + 10)
+        assert positions.next_report_s(3, t) == pytest.approx(10 * (t // 10) + 10)
 
 
 @settings(deadline=None, max_examples=40, derandomize=True)
@@ -40,11 +40,14 @@ def test_exact_reports_are_the_positions_at_the_last_report():
 def test_every_report_comes_when_announced(period_s, skip):
     positions = positions_of(still(1), period_s)
     positions.advance(skip * period_s)
+    due = skip * period_s
     for _ in range(20):
-        due = positions.next_report_s
-        positions.advance(due)
-        assert positions.next_report_s > due
-        assert positions.next_report_s == pytest.approx(due + period_s)
+        following = positions.next_report_s(0, due)
+        assert following == pytest.approx(due + period_s)
+        assert following > due
+        positions.advance(following)
+        assert positions.last_report_s(0) == following
+        due = following
 
 
 @pytest.mark.parametrize("trajectories", [moving, still])

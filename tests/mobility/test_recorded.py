@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import Recorded
+from making import Recorded, reporting
 
 from fedmule.mobility.models.movement import NOWHERE_X_M, Waypoints
 from fedmule.mobility.positions import Positions
@@ -86,9 +86,9 @@ def test_a_trace_that_does_not_fit_is_reported(tmp_path: Path) -> None:
 
 def test_a_new_arrival_is_known_at_once_and_belongs_where_it_appeared(tmp_path: Path) -> None:
     movement = traced(comers_and_goers(), tmp_path, 2)
-    positions = Positions(Trajectories(movement), draw, report_period_s=1000.0, report_error_m=0.0)
-    positions.advance(7.0)  # one came at 5 s; the last reports are of 0 s
-    assert positions.known(np.array([0, 1])).tolist() == [[10.0, 10.0], [22.0, 20.0]]
+    positions = Positions(Trajectories(movement), draw, reporting(1000.0, stagger=False))
+    positions.advance(7.0)  # one came at 5 s and reported at once; the other's last report is of 0 s
+    assert positions.known(np.array([0, 1])).tolist() == [[10.0, 10.0], [20.0, 20.0]]
     assert movement.first_positions().tolist() == [[10.0, 10.0], [20.0, 20.0]]
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedmule.mobility.projection import METRES_PER_DEGREE
-from fedmule.mobility.traces.formats import FORMATS, read_trace, writer
+from fedmule.mobility.traces.formats import FORMATS, activity_file, read_trace, writer
 from fedmule.mobility.traces.trace import Rows, Trace, TraceError, positions_at
 
 SAMPLES = Path(__file__).parents[1] / "reference" / "formats"
@@ -175,6 +175,71 @@ def test_activity_files_set_when_nodes_are_present(tmp_path: Path) -> None:
     x, y = positions_at(read_trace(tmp_path / "a.tcl"), np.array([4.0, 5.0, 10.0, 20.0, 25.0, 26.0]))
     np.testing.assert_array_equal(x, [[math.nan, 5, 10, 10, 10, math.nan]])
     np.testing.assert_array_equal(y, [[math.nan, 0, 0, 20, 30, math.nan]])
+
+
+MOBILITY = "$node_({0}) set X_ 1\n$node_({0}) set Y_ 2\n"
+ACTIVITY = '$ns_ at {1} "$g({0}) start"; # SUMO-ID: {0}\n$ns_ at {2} "$g({0}) stop"; # SUMO-ID: {0}\n'
+
+
+@pytest.mark.parametrize(
+    ("mobility", "activity"),
+    [
+        ("mobility.tcl", "activity.tcl"),
+        ("ns2mobility.tcl", "ns2activity.tcl.gz"),
+        ("town.tcl.gz", "town.activity.tcl"),
+        ("town.ns_movements", "town_activity.ns_movements"),
+    ],
+)
+def test_sumos_activity_script_is_read_with_the_mobility_script(mobility: str, activity: str, tmp_path: Path) -> None:
+    def write(name: str, text: str) -> None:
+        data = text.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+
+    write(mobility, MOBILITY.format("bus#1") + MOBILITY.format("7") + '$ns_ at 9 "$node_(7) setdest 11 2 1"\n')
+    assert activity_file(tmp_path / mobility) is None
+    times = np.array([1.0, 2.0, 4.0, 4.5, 6.0, 8.0, 8.5])
+    assert positions_at(read_trace(tmp_path / mobility), times)[0][1].tolist() == [1] * 7  # without it always present
+    write(activity, ACTIVITY.format("bus#1", 2, 4) + ACTIVITY.format("bus#1", 6, 8) + ACTIVITY.format("gone", 0, 1))
+    assert activity_file(tmp_path / mobility) == tmp_path / activity
+    trace = read_trace(tmp_path / mobility)
+    assert trace.names == ["7", "bus#1"]
+    nan = math.nan
+    np.testing.assert_array_equal(positions_at(trace, times)[0][1], [nan, 1, 1, nan, 1, 1, nan])
+    with pytest.raises(TraceError, match=r"activity.*says when nodes start and stop.*Give the script of --ns2mobility"):
+        read_trace(tmp_path / activity)
+
+
+def test_the_samples_of_other_simulators_come_with_their_activity() -> None:
+    mobility = SAMPLES / "ns2_setdest_from_sumo.tcl"
+    assert activity_file(mobility) == SAMPLES / "ns2_activity_from_sumo.tcl"
+    x, _ = positions_at(read_trace(mobility), np.array([0.0, 1.9, 2.0]))
+    assert np.isnan(x[1]).tolist() == [True, True, False]  # vehicle 1 starts at 2 s
+    paths = SAMPLES / "the_one_external_path_sample.path"
+    assert activity_file(paths) == SAMPLES / "the_one_external_path_sample.act"
+    for name, message in (
+        ("the_one_external_path_sample.act", "is an activity file of The ONE, .* give the file of paths"),
+        ("ns2_activity_from_sumo.tcl", "it is an activity script of SUMO's traceExporter"),
+    ):
+        with pytest.raises(TraceError, match=f"{name}: .*{message}"):
+            read_trace(SAMPLES / name)
+
+
+def test_several_activities_of_a_node_and_bad_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.path").write_text("1 0 100 0 50 0 50\n0 10,0,0 50,40,0\n")
+    (tmp_path / "a.act").write_text("0 60 80\n0 0 5\n0 20 30\n")
+    x, _ = positions_at(read_trace(tmp_path / "a.path"), np.array([3.0, 10.0, 20.0, 30.0, 31.0, 60.0, 80.0, 81.0]))
+    nan = math.nan
+    np.testing.assert_array_equal(x, [[nan, nan, 10, 20, nan, 40, 40, nan]])
+    (tmp_path / "a.act").write_text("0 60 8\n")
+    with pytest.raises(TraceError, match=r"a\.act, line 1: must not end before it starts: 0 60 8"):
+        read_trace(tmp_path / "a.path")
+
+
+def test_a_node_that_is_never_present_is_left_out_of_scripts(tmp_path: Path) -> None:
+    rows = Rows()
+    rows.gone("0", 3)
+    rows.add("1", 0, 4, 5)
+    assert written(rows.trace(), tmp_path / "a.tcl").names == ["1"]
 
 
 def test_a_vehicle_missing_from_a_step_is_absent_in_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 from pathlib import Path
 
+NS3_LOSS_DB = 46.6777  # its default loss at 1 m, whatever the carrier: free space at 5.15 GHz
 FOLDER = Path(__file__).parents[1] / "reference" / "radio"
 
 

@@ -52,7 +52,7 @@ def test_two_ray_in_watts(mhz, heights):
 
 def test_three_segments_add_up():
     """46.6777 dB at 1 m, 19 dB a decade up to 200 m, 38 from there, computed segment by segment."""
-    model = ThreeLogDistance()
+    model = ThreeLogDistance(reference_loss_db=46.6777)
     at_200 = 46.6777 + 19 * np.log10(200)
     expected = {
         17.0: 46.6777 + 19 * np.log10(17),

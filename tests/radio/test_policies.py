@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from making import Disc, Static, Waypoint
+from making import Disc, Static, Waypoint, reporting
 from numpy.typing import NDArray
 
 from fedmule.mobility.models.movement import Draw, Movement
@@ -28,7 +28,7 @@ NO_DRAWS = np.random.default_rng(0)
 
 def make_graph(model: type[Movement] = Static, count: int = COUNT) -> tuple[ContactGraph, Positions]:
     draw: Draw = Streams(3).draw("mobility")
-    positions = Positions(Trajectories(model(TERRAIN, count, draw)), Streams(3).draw("reports"), 10.0, 2.0)  # type: ignore[call-arg]
+    positions = Positions(Trajectories(model(TERRAIN, count, draw)), Streams(3).draw("reports"), reporting(10.0, 2.0))  # type: ignore[call-arg]
     return ContactGraph(positions, Disc(50.0), Obstruction(), np.ones(count, dtype=bool)), positions
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from making import LogDistance, Nakagami, ThreeLogDistance, TwoRay, Waypoint, WifiDirect, Zigbee
-from ns3_figures import ns3_figures
+from ns3_figures import NS3_LOSS_DB, ns3_figures
 
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories, Way, position_at
@@ -41,9 +41,9 @@ def test_path_losses_as_in_ns3():
     assert len(distance) > 5
     models = {
         "friis_dbm": friis(distance, 2.4e9),
-        "logdist3_dbm": log_distance(distance),
+        "logdist3_dbm": log_distance(distance, 3.0, NS3_LOSS_DB),
         "tworay_h1.5_dbm": two_ray(distance, 2.4e9),
-        "threelog_default_dbm": three_log_distance(distance),
+        "threelog_default_dbm": three_log_distance(distance, (1.0, 200.0, 500.0), (1.9, 3.8, 3.8), NS3_LOSS_DB),
     }
     for name, loss_db in models.items():
         assert TX_DBM - loss_db == pytest.approx(table[name], abs=1e-4), name
@@ -104,7 +104,14 @@ def test_absorption_in_figures():
     assert [round(thorp_db_per_km(f), 2) for f in (1.0, 10.0, 50.0, 100.0)] == [0.07, 1.19, 17.47, 34.07]
 
 
-MODELS = [Friis(868.0), LogDistance(2.7), TwoRay(2400.0), ThreeLogDistance(), Nakagami(), UnderWater(25.0)]
+MODELS = [
+    Friis(868.0),
+    LogDistance(2.7, 40.0),
+    TwoRay(2400.0),
+    ThreeLogDistance(frequency_mhz=868.0),
+    Nakagami(3.0, 46.0),
+    UnderWater(25.0),
+]
 
 
 @given(st.sampled_from(MODELS), st.floats(0, 90))
@@ -125,7 +132,7 @@ def test_range_sets_the_power_whatever_the_model(model, range_m):
 
 
 def test_fading_costs_retransmissions_but_not_the_range():
-    still, fading = WifiDirect(), WifiDirect(propagation=Nakagami())
+    still, fading = WifiDirect(), WifiDirect(propagation=Nakagami(3.0))
     assert fading.range_m == still.range_m
     distance = np.array([20.0, 30.0, 45.0])
     a, b = still.budget(distance), fading.budget(distance)
@@ -200,3 +207,20 @@ def test_the_most_favourable_links_are_found():
     assert 60 < distance[heard].max() <= radio.farthest_m
     assert not heard[distance < 60].all()
     assert radio.range_m == pytest.approx(60)
+
+
+# --- carriers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mhz", [433.0, 868.0, 2400.0, 5180.0])
+def test_the_reference_loss_is_that_of_free_space_at_the_carrier(mhz):
+    """(4π·d₀/λ)² at the distance d₀ from which the exponent counts."""
+    wave_m = 299.792458 / mhz
+    at = {LogDistance(): 1.0, Nakagami(): 1.0, ThreeLogDistance(distances_m=(2.0, 50.0, 80.0)): 2.0}
+    for model, reference_m in at.items():
+        expected = 20 * np.log10(4 * np.pi * reference_m / wave_m)
+        for tuned in (model.at_carrier(mhz), model.at_carrier(mhz).at_carrier(100.0)):  # the first carrier stays
+            assert tuned.path_loss_db(np.array(reference_m)) == pytest.approx(expected, abs=1e-9)
+    assert LogDistance(reference_loss_db=40.0).at_carrier(mhz).path_loss_db(np.array(1.0)) == 40
+    with pytest.raises(ValueError, match="frequency_mhz"):
+        LogDistance().path_loss_db(np.array(1.0))

@@ -2,7 +2,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import shapely
-from making import Disc, Static, Waypoint, WifiDirect
+from making import Disc, Static, Waypoint, WifiDirect, reporting
 
 from fedmule.mobility.positions import Positions
 from fedmule.mobility.terrain import Obstacle, Terrain
@@ -22,7 +22,7 @@ rules = pytest.mark.parametrize("rule", ["degree", "metropolis", "lazy"])
 
 def make_graph(radio, model=Static, seed=1, error_m=2.0, absent=(3, 17), count=COUNT):
     trajectories = Trajectories(model(TERRAIN, count, Streams(seed).draw("mobility")))
-    positions = Positions(trajectories, Streams(seed).draw("reports"), 10.0, error_m)
+    positions = Positions(trajectories, Streams(seed).draw("reports"), reporting(10.0, error_m))
     members = np.ones(count, dtype=bool)
     members[list(absent)] = False
     return ContactGraph(positions, radio, Obstruction(WALLS), members), positions

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from making import Acoustic, Ble, Lora, WifiDirect, Zigbee
-from ns3_figures import ns3_figures
+from making import Acoustic, Ble, LogDistance, Lora, WifiDirect, Zigbee
+from ns3_figures import NS3_LOSS_DB, ns3_figures
 
 from fedmule.radio.link import rates_bps, reach_m
 from fedmule.radio.radios.acoustic import noise_db_per_hz
@@ -82,21 +82,20 @@ def test_a_budget_adds_up(kind):
 
 
 def test_zigbee_transfers_as_in_ns3():
+    zigbee = Zigbee(propagation=LogDistance(3.0, NS3_LOSS_DB))
     rows = ns3_figures("lrwpan_transfer.csv")
     near = [row for row in rows if float(row["distance_m"]) <= 90]
     assert len(near) >= 3
     for row in near:
-        assert seconds(Zigbee(), row["distance_m"], float(row["bytes"])) == pytest.approx(
-            float(row["time_s"]), rel=0.05
-        )
+        assert seconds(zigbee, row["distance_m"], float(row["bytes"])) == pytest.approx(float(row["time_s"]), rel=0.05)
     for row in rows:  # on the slope, where a metre makes a difference
         distance = np.array([float(row["distance_m"])])
-        taken = 8 * float(row["bytes"]) / Zigbee().budget(distance).goodput_bps[0]
+        taken = 8 * float(row["bytes"]) / zigbee.budget(distance).goodput_bps[0]
         assert taken == pytest.approx(float(row["time_s"]), rel=0.1)
 
 
 def test_zigbee_cut_off():
-    assert 105 < Zigbee().range_m < 118
+    assert 105 < Zigbee(propagation=LogDistance(3.0, NS3_LOSS_DB)).range_m < 118
 
 
 def test_zigbee_errors_as_in_ns3():
@@ -129,8 +128,9 @@ def test_ac_is_faster_at_short_range():
     assert ac.budget(near).rate_bps[0] == 390e6
     assert 0.45 < ac.budget(near).goodput_bps[0] / 390e6 < 0.8
     assert ac.budget(near).goodput_bps[0] > 4 * n.budget(near).goodput_bps[0]
-    # Four times the bandwidth, four times the noise.
-    assert n.budget(near).snr_db[0] - ac.budget(near).snr_db[0] == pytest.approx(10 * np.log10(4))
+    # Four times the bandwidth, four times the noise; and a carrier that loses more on the first metre.
+    weaker_db = 10 * np.log10(4) + 20 * np.log10(5180 / 2400)
+    assert n.budget(near).snr_db[0] - ac.budget(near).snr_db[0] == pytest.approx(weaker_db)
 
 
 # --- Bluetooth ---------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def test_slower_bluetooth_reaches_farther():
     assert Ble().range_m == reach[-1]
     # 8 dB between 1M and S = 8 at exponent 3.
     assert reach[3] / reach[1] == pytest.approx(10 ** (8 / 30))
-    modes = list(dict.fromkeys(Ble().budget(np.linspace(1, 75, 500)).mode))
+    modes = list(dict.fromkeys(Ble().budget(np.linspace(1, 125, 500)).mode))
     assert modes == ["2M", "1M", "coded_s2", "coded_s8"]
 
 

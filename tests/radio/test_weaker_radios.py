@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from making import Static, WifiDirect, Zigbee
+from making import Static, WifiDirect, Zigbee, reporting
 
 from fedmule.mobility.models.movement import Movement, Waypoints
 from fedmule.mobility.positions import Positions
@@ -75,7 +75,7 @@ def test_a_link_begins_where_the_weaker_radio_does():
 def graph_of(xy, loss_db):
     terrain = Terrain((500.0, 500.0), ())
     ways = Trajectories(Static(terrain, len(xy), Streams(0).draw("x"), tuple(map(tuple, xy))))
-    positions = Positions(ways, Streams(0).draw("reports"), 10.0, 0.0)
+    positions = Positions(ways, Streams(0).draw("reports"), reporting())
     return ContactGraph(positions, WifiDirect(), OPEN, np.ones(len(xy), dtype=bool), np.array(loss_db))
 
 

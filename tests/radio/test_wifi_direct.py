@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from making import Disc, LogDistance, WifiDirect
-from ns3_figures import ns3_figures
+from ns3_figures import NS3_LOSS_DB, ns3_figures
 
 from fedmule.radio.link import rates_bps, reach_m
 
@@ -12,8 +12,11 @@ def rate_at(radio, distance_m, loss_db=0.0):
     return float(rates_bps(radio, np.array([float(distance_m)]), np.array([float(loss_db)]))[0])
 
 
+AS_NS3 = LogDistance(3.0, NS3_LOSS_DB)
+
+
 def test_received_power_as_in_ns3():
-    radio = WifiDirect(tx_power_dbm=16.0)
+    radio = WifiDirect(tx_power_dbm=16.0, propagation=AS_NS3)
     rows = ns3_figures("propagation.csv")
     distance = np.array([float(row["distance_m"]) for row in rows])
     expected = [float(row["logdist3_dbm"]) for row in rows]
@@ -22,7 +25,7 @@ def test_received_power_as_in_ns3():
 
 
 def test_transfers_as_in_ns3():
-    radio = WifiDirect()
+    radio = WifiDirect(propagation=AS_NS3)
     rows = ns3_figures("wifi_80211n_tcp_transfer.csv")
     assert len(rows) > 5
     for row in rows:
@@ -34,7 +37,15 @@ def test_transfers_as_in_ns3():
 
 
 def test_range_as_in_ns3():
-    assert WifiDirect().range_m == pytest.approx(51.4, abs=1)
+    assert WifiDirect(propagation=AS_NS3).range_m == pytest.approx(51.4, abs=1)
+
+
+@pytest.mark.parametrize(("standard", "hz"), [("n", 2.4e9), ("ac", 5.18e9)])
+def test_range_in_the_open_follows_from_the_carrier(standard, hz):
+    """16 dBm sent, −82 dBm heard: (4π·f/c)² at 1 m and d³ from there leave 98 dB."""
+    expected = (10**9.8 / (4 * np.pi * hz / 299_792_458) ** 2) ** (1 / 3)
+    assert WifiDirect(standard=standard).range_m == pytest.approx(expected, rel=1e-9)
+    assert expected == pytest.approx({"n": 85.4, "ac": 51.2}[standard], abs=0.1)
 
 
 @settings(deadline=None, max_examples=100, derandomize=True)
@@ -78,13 +89,13 @@ def test_rates_fall_with_distance_and_loss():
 
 def test_ladder_steps_where_the_snr_suffices():
     """No cut-off: each rate up to where its SNR is reached over thermal noise and a noise figure of 7 dB."""
-    radio = WifiDirect(tx_power_dbm=16.0, cutoff_dbm=-200.0)
+    radio = WifiDirect(tx_power_dbm=16.0, cutoff_dbm=-200.0, propagation=AS_NS3)
     noise_dbm = 10 * np.log10(1.380649e-23 * 290 * 20e6 * 1000) + 7
     ladder = radio.ladder(0.0)
     assert len(ladder.distances_m) == 8
     assert (np.diff(ladder.distances_m) > 0).all()
     assert (np.diff(ladder.rates_bps) < 0).all()
-    snr = 16 - 46.6777 - 30 * np.log10(ladder.distances_m) - noise_dbm
+    snr = 16 - NS3_LOSS_DB - 30 * np.log10(ladder.distances_m) - noise_dbm
     # From the top: MCS 7 … 0 as in ns-3's error tables at a packet error rate of 1.2 %.
     assert snr == pytest.approx([20.43, 19.18, 17.90, 13.48, 10.39, 7.02, 4.47, 1.46], abs=0.02)
     goodput = ladder.rates_bps / 1e6 / np.array([65, 58.5, 52, 39, 26, 19.5, 13, 6.5])
@@ -94,9 +105,9 @@ def test_ladder_steps_where_the_snr_suffices():
 def test_required_snr_from_the_error_tables():
     """Each step's SNR lies where the packet error rate of the reference falls through one per cent."""
     rows = ns3_figures("per_vs_snr.csv")
-    ladder = WifiDirect(tx_power_dbm=16.0, cutoff_dbm=-200.0).ladder(0.0)
+    ladder = WifiDirect(tx_power_dbm=16.0, cutoff_dbm=-200.0, propagation=AS_NS3).ladder(0.0)
     noise_dbm = 10 * np.log10(1.380649e-23 * 290 * 20e6 * 1000) + 7
-    snr = (16 - 46.6777 - 30 * np.log10(ladder.distances_m) - noise_dbm)[::-1]
+    snr = (16 - NS3_LOSS_DB - 30 * np.log10(ladder.distances_m) - noise_dbm)[::-1]
     for mcs in range(8):
         column = next(name for name in rows[0] if f"mcs{mcs}" in name.lower())
         per = np.array([float(row[column]) for row in rows])

@@ -153,7 +153,7 @@ def test_a_stream_cut_anywhere_can_be_read(tmp_path: Path) -> None:
         (["check", "smoke", "--set", "vehicle.start=[190, 130]"], "lies in an obstacle"),
         (["dance"], "invalid choice"),
         (["data", "mnist", "--from", "full"], "holds no train-images-idx3-ubyte"),
-        (["data", "nmist"], "must be one of mnist, fashion_mnist, cifar10"),
+        (["data", "nmist"], "must be one of digits, sonar, mnist, fashion_mnist, cifar10, watch"),
         (["data", "synthetic", "--partition", "dirchlet"], "did you mean dirichlet?"),
         (["run", "smoke", "--set", "learning.dataset=mnist"], "run `fedmule data mnist` first"),
         (["run", "smoke", "--set", 'learning.dataset={kind="file", path="none.csv"}'], "none.csv: no such file"),

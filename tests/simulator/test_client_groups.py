@@ -237,7 +237,7 @@ def test_a_short_trace_is_located(desk: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_roads_of_a_group_come_from_a_file(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(desk, '{ kind = "roads", roads = { geojson = "road.geojson" } }')
+    write(desk, '{ kind = "roads", roads = { geojson = "road.geojson", coordinates = "metres" } }')
     scenario = load_scenario("tiny.toml")
     assert scenario.clients.groups[1].mobility.roads.lines == (((0.0, 0.0), (200.0, 200.0)),)
     assert main(["run", "tiny.toml", "--quiet", "--out", "run"]) == 0

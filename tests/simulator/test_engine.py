@@ -332,13 +332,13 @@ COURT = [[100, 50], [200, 50], [200, 150], [100, 150]]
 
 def test_clients_behind_walls(small: Small) -> None:
     terrain = {"obstacles": [{"polygon": WALL, "holes": [COURT]}]}
-    vehicle = {"start": [10.0, 10.0]}
+    vehicle, short = {"start": [10.0, 10.0]}, {"kind": "wifi_direct", "range_m": 50.0}
     inside, outside = [[150.0, 100.0]] * 3, [[250.0, 20.0]]
     enclosed = {"count": 3, "mobility": {"kind": "static", "positions": inside}}
     with pytest.raises(ScenarioError, match="out of the vehicle's reach"):
-        Simulation(small(terrain=terrain, vehicle=vehicle, clients=enclosed))
+        Simulation(small(terrain=terrain, vehicle=vehicle, clients=enclosed, radio=short))
     mixed = {"count": 4, "mobility": {"kind": "static", "positions": inside + outside}}
-    simulation = Simulation(small(terrain=terrain, vehicle=vehicle, clients=mixed))
+    simulation = Simulation(small(terrain=terrain, vehicle=vehicle, clients=mixed, radio=short))
     assert any("cannot reach client 0" in w and "2 at" in w for w in simulation.world.warnings)
     summary = simulation.run()
     assert summary["visits"] == 20

@@ -26,7 +26,7 @@ from fedmule.simulator.runs.identity import (
     program_differences,
     program_on_disk,
 )
-from fedmule.simulator.scenario.load import load_scenario
+from fedmule.simulator.scenario.load import load_scenario, scenario_of
 from fedmule.simulator.studies.batch import run_plan
 from fedmule.simulator.studies.plan import StudyFile, plan_study
 
@@ -212,6 +212,15 @@ def test_image_sets_are_files_of_a_run(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_trace_of_a_scenario_that_ships_is_a_file_of_its_run() -> None:
     (trace,) = identity_of(load_scenario("city")).files
     assert trace.endswith("city_fleet.xml.gz")
+
+
+def test_the_activity_file_beside_a_trace_is_a_file_of_its_run(tmp_path: Path) -> None:
+    (tmp_path / "town.path").write_text("0 0 9 0 9 0 9\n0 0,1,1 9,2,2\n")
+    raw = {"clients": {"count": 1, "mobility": {"kind": "trace", "path": "town.path"}}}
+    assert set(identity_of(scenario_of(raw, (), "town", tmp_path)).files) == {str(tmp_path / "town.path")}
+    (tmp_path / "town.act").write_text("0 3 5\n")
+    files = identity_of(scenario_of(raw, (), "town", tmp_path)).files
+    assert set(files) == {str(tmp_path / "town.path"), str(tmp_path / "town.act")}
 
 
 def test_a_thousand_points_read_their_data_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,13 +190,14 @@ def test_modules_with_the_names_of_rooms_break_nothing(tmp_path: Path, where: st
         ("learning.places=3", "is now called sites"),
         ("learning.partition_over=places", 'is now called "sites"'),
         ("clients.mobility=placed_anew", 'is now called "redrawn"'),
+        ("clients.mobility={kind='herd', memory_s=300}", "is gone: animals feed at a spot for stop_s"),
     ],
 )
 def test_errors_for_old_keys_show_the_new_form(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "smoke", "--set", old]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     key = old.partition("=")[0]
-    assert line.startswith(f"--set: {key} = ")
+    assert line.startswith((f"--set: {key} = ", f"--set: {key}.memory_s = "))
     assert new in line
 
 
@@ -252,8 +253,16 @@ def test_training_alone_copies_what_it_replaces() -> None:
 def test_run_folders_from_before_links_keep_their_rule(tmp_path: Path) -> None:
     """Without the key in a run folder, contacts began by distance and nobody was served in passing."""
     (tmp_path / "manifest.json").write_text("{}")
-    (tmp_path / "scenario.toml").write_text('format = 2\nname = "old"\n[vehicle]\nspeed_mps = 7.0\n')
-    vehicle = load_scenario(str(tmp_path)).vehicle
+    herd = '[clients]\nmobility = { kind = "herd", memory_s = 300.0, step_s = 30.0, spread_m = 40.0 }\n'
+    (tmp_path / "scenario.toml").write_text(f'format = 2\nname = "old"\n{herd}[vehicle]\nspeed_mps = 7.0\n')
+    scenario = load_scenario(str(tmp_path))
+    vehicle, radio = scenario.vehicle, scenario.radio
+    assert radio.reference_loss_db == 46.6777  # whatever the carrier
+    assert scenario.clients.report_stagger is False
+    assert scenario.clients.mobility.spread_m == 40
     assert (vehicle.contact, vehicle.in_passing, vehicle.speed_mps) == ("approach", False, 7.0)
     (tmp_path / "manifest.json").unlink()
+    (tmp_path / "scenario.toml").write_text('format = 2\nname = "old"\n[vehicle]\nspeed_mps = 7.0\n')
     assert load_scenario(str(tmp_path)).vehicle.contact == "link"
+    assert load_scenario(str(tmp_path)).radio.reference_loss_db is None
+    assert load_scenario(str(tmp_path)).clients.report_stagger

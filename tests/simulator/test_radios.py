@@ -26,6 +26,7 @@ from fedmule.simulator.world import build_radio
 Small = Callable[..., Scenario]
 KINDS = sorted(kinds_of(Scenario, "radio"))
 PROPAGATIONS = kinds_of(ZigbeeRadio, "propagation")
+ONE_METRE_DB = 20 * np.log10(4 * np.pi * 2.4e9 / 299_792_458)  # of free space at 2.4 GHz
 
 
 def run(scenario: Scenario, folder: Path) -> Run:
@@ -112,15 +113,15 @@ def test_a_model_keeps_what_is_usual_for_the_radio(small: Small) -> None:
 
 def test_link_prints_writes_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "zigbee.csv"
-    assert main(["link", "zigbee", "--distances", "10,90,105,200", "--out", str(out)]) == 0
+    assert main(["link", "zigbee", "--distances", "10,90,105,400", "--out", str(out)]) == 0
     printed = capsys.readouterr().out
-    for word in ("path loss, dB", "SNR, dB", "PER", "s for 1 MB", "O-QPSK", "reaches 116"):
+    for word in ("path loss, dB", "SNR, dB", "PER", "s for 1 MB", "O-QPSK", "reaches 193"):
         assert word in printed
     with open(out, newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [float(row["distance_m"]) for row in rows] == [10, 90, 105, 200]
-    assert float(rows[0]["path_loss_db"]) == pytest.approx(76.6777, abs=1e-4)
-    assert float(rows[0]["received_dbm"]) == pytest.approx(-76.6777, abs=1e-4)
+    assert [float(row["distance_m"]) for row in rows] == [10, 90, 105, 400]
+    assert float(rows[0]["path_loss_db"]) == pytest.approx(ONE_METRE_DB + 30, abs=1e-4)
+    assert float(rows[0]["received_dbm"]) == pytest.approx(-ONE_METRE_DB - 30, abs=1e-4)
     assert float(rows[0]["seconds_per_mb"]) == pytest.approx(1.927 / 0.03, rel=0.05)
     assert (rows[3]["mode"], rows[3]["seconds_per_mb"], float(rows[3]["goodput_bps"])) == ("", "", 0)
     assert (tmp_path / "zigbee.png").read_bytes().startswith(b"\x89PNG")
@@ -138,7 +139,7 @@ def test_link_takes_the_radios_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["link", "ble", "--distances", "1,100", *keys]) == 0
     printed = capsys.readouterr().out
     assert "coded" not in printed
-    assert f"reaches {10 ** ((4 + 95 - 46.6777) / 20):.6g} m" in printed
+    assert f"reaches {10 ** ((4 + 95 - ONE_METRE_DB) / 20):.6g} m" in printed
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,10 @@ CASES: dict[str, dict[str, Any]] = {
         "stop": {"sim_time_s": 2000.0},
     },
     "by distance": {"vehicle": {"contact": "approach", "in_passing": False}},
-    "aiming ahead": {"vehicle": {"search": "ahead"}, "clients": {"report_period_s": 30.0}},
+    "aiming ahead": {
+        "vehicle": {"search": "ahead"},
+        "clients": {"report_period_s": 30.0, "report_delay_s": [5.0, 50.0], "report_loss": 0.3},
+    },
     "two vehicles": {"vehicle": {"count": 2}, "radio": {"kind": "disc", "range_m": 80.0}},
     "three that average": {"vehicle": {"count": 3}, "learning": {"algorithm": "fedavg"}},
     "round the clock": {"vehicle": {"walk": "oldest_first"}, "stop": {"sim_time_s": 400.0}},

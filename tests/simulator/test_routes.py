@@ -117,7 +117,8 @@ def geojson_line(folder: Path) -> str:
 def test_a_route_from_geojson(tmp_path: Path) -> None:
     geojson_line(tmp_path)
     file = tmp_path / "ferry.toml"
-    file.write_text('[vehicle.route]\ngeojson = "round.geojson"\nend = "closed"\n[stop]\nsim_time_s = 50\n')
+    route = '[vehicle.route]\ngeojson = "round.geojson"\ncoordinates = "metres"\nend = "closed"\n'
+    file.write_text(f"{route}[stop]\nsim_time_s = 50\n")
     scenario = load_scenario(str(file))
     assert [list(point) for point in scenario.vehicle.route.points] == SQUARE  # type: ignore[union-attr]
     file.write_text('[vehicle]\nroute = "gone.geojson"\n[stop]\nsim_time_s = 50\n')

@@ -146,7 +146,7 @@ def test_a_run_on_roads_of_a_file(tmp_path: Path) -> None:
         size_m = [300, 200]
         obstacles = [{ polygon = [[180, 70], [260, 70], [260, 160], [180, 160]] }]
         [vehicle]
-        roads = "town.geojson"
+        roads = { geojson = "town.geojson", coordinates = "metres" }
         off_road_factor = 0.5
         approach_m = 2
         [clients]
@@ -198,9 +198,9 @@ def _parsed(text: str) -> dict[str, Any]:
     ("roads", "key", "message"),
     [
         ('"nowhere.geojson"', "vehicle.roads.geojson", "cannot be read"),
-        ('"shapes.geojson"', "vehicle.roads.geojson", "only LineString and MultiLineString"),
-        ('{ geojson = "far.geojson" }', "vehicle.roads", "no road on the open ground"),
-        ('{ geojson = "far.geojson", coordinates = "lonlat" }', "vehicle.roads.origin", "must be [lon, lat]"),
+        ('"shapes.geojson"', "vehicle.roads.geojson", "holds no line; it has 1 polygon"),
+        ('{ geojson = "far.geojson", coordinates = "metres" }', "vehicle.roads", "no road on the open ground"),
+        ('{ geojson = "near.geojson", origin = [50, 100] }', "vehicle.roads.origin", "must be [lon, lat]"),
         ("{ block_m = [100, 0] }", "vehicle.roads.block_m[1]", "greater than 0"),
         ("{ lines = [[[0, 0]]] }", "vehicle.roads.lines[0]", "at least 2 entries"),
         ("{ lines = [[[0, 0], [9, 9]]], block_m = [50, 50] }", "vehicle.roads", "either lines or block_m"),
@@ -210,6 +210,7 @@ def _parsed(text: str) -> dict[str, Any]:
 )
 def test_bad_roads_are_reported_by_their_key(tmp_path: Path, roads: str, key: str, message: str) -> None:
     write_roads(tmp_path / "far.geojson", [[[5000, 5000], [6000, 6000]]])
+    write_roads(tmp_path / "near.geojson", [[[8.0, 50.0], [8.01, 50.01]]])
     square = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
     (tmp_path / "shapes.geojson").write_text(json.dumps(square), encoding="utf-8")
     (tmp_path / "bad.toml").write_text(f"vehicle.roads = {roads}\n", encoding="utf-8")

@@ -27,9 +27,10 @@ class Format:
     degrees: bool = False  # holds longitude and latitude
     perhaps_degrees: bool = False  # may hold them when read; is written in metres
     absence: bool = False  # can represent absent nodes
+    activity: bool = False  # may have a file beside it that says when nodes are present
 
     def function(self, does: str) -> Callable[..., Any]:
-        """Import the function that does this, "read" or "write"."""
+        """Import the function that does this: "read", "write", or "activity" to find that file."""
         module, _, ending = self.module.partition(":")
         function: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), f"{does}_{ending}")
         return function
@@ -39,10 +40,10 @@ FORMATS = (
     Format("CSV", "tables:csv", (".csv",), absence=True),
     Format("Parquet", "tables:parquet", (".parquet",), absence=True),
     Format("SUMO FCD", "sumo:fcd", (".xml",), samples=True, perhaps_degrees=True, absence=True),
-    Format("ns-2 setdest", "ns2:setdest", (".ns_movements", ".tcl", ".ns2")),
+    Format("ns-2 setdest", "ns2:setdest", (".ns_movements", ".tcl", ".ns2"), activity=True),
     Format("BonnMotion", "bonnmotion:movements", (".movements",)),
     Format("The ONE external movement", "the_one:movement", (".one", ".txt"), samples=True),
-    Format("The ONE external path", "the_one:paths", (".path",)),
+    Format("The ONE external path", "the_one:paths", (".path",), activity=True),
     Format("GPX", "gps:gpx", (".gpx",), degrees=True, absence=True),
     Format("GeoJSON", "gps:geojson", (".geojson", ".json"), degrees=True, absence=True),
 )
@@ -59,15 +60,34 @@ def read_trace(path: str | Path, origin: Origin = None) -> Trace:
     file = Path(path)
     if not file.is_file():
         raise TraceError(f"{file}: is not a file" if file.exists() else f"{file}: no such file")
-    by_suffix = None if plain_suffix(file) == ".txt" else format_of(file)
+    if plain_suffix(file) == ".act":
+        message = "is an activity file of The ONE, which says when nodes are present but not where"
+        raise TraceError(
+            f"{file}: {message}; give the file of paths, and this one is read if it lies beside it as .act"
+        )
     try:
-        kind = by_suffix or _sniffed(file)
+        kind = _kind(file)
         read = kind.function("read")
         trace: Trace = read(file, origin) if kind.degrees or kind.perhaps_degrees else read(file)
     except (OSError, EOFError, LZMAError) as error:  # for example, a damaged archive
         raise TraceError(f"{file}: cannot be read: {one_line(getattr(error, 'strerror', None) or error)}") from None
     _check(file, trace)
     return trace
+
+
+def activity_file(path: str | Path) -> Path | None:
+    """Find the file beside a trace that says when its nodes are present, if there is one."""
+    try:
+        kind = _kind(Path(path))
+        found: Path | None = kind.function("activity")(Path(path)) if kind.activity else None
+        return found
+    except (TraceError, OSError, EOFError, LZMAError):  # a file that cannot be read is reported when it is
+        return None
+
+
+def _kind(path: Path) -> Format:
+    """Format of a file, by its suffix or its first line."""
+    return (None if plain_suffix(path) == ".txt" else format_of(path)) or _sniffed(path)
 
 
 def _check(path: Path, trace: Trace) -> None:

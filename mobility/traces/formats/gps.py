@@ -1,7 +1,8 @@
 """GPS tracks: GPX and GeoJSON, with longitudes and latitudes converted to metres.
 
-A track's node is present from the first point of each of its segments to the last. Time starts at the earliest point
-of all.
+A track's node is present from the first point of each of its segments to the last; where that is the end of the file
+its last position is held. Time starts at the earliest point of all, except in files of simulators: where that is in the
+first year from 1970 on, times are seconds of their clock and stay as they are.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from fedmule.mobility.projection import Origin, Projection
+from fedmule.mobility.projection import Origin, Projection, crosses_date_line
 from fedmule.mobility.traces.formats.files import number, open_binary, open_text, written, wrong, xml_error
 from fedmule.mobility.traces.trace import Rows, Trace, TraceError
+
+SIMULATED_S = 366 * 86400.0  # times before this, counted from 1970, are a simulator's: nobody had GPS then
+
+Point = tuple[float, float, float]  # t, longitude, latitude
 
 
 def read_gpx(path: Path, origin: Origin | None) -> Trace:
@@ -46,7 +51,7 @@ class _Gpx:
         self._path = path
         self._inside: list[str] = []
         self._name = ""
-        self._segments: list[list[tuple[float, float, float]]] = []
+        self._segments: list[list[Point]] = []
         self._letters = ""
         self._point: list[float] = []  # longitude and latitude, then the time
 
@@ -77,7 +82,7 @@ class _Gpx:
             self._name = self._letters.strip()
         elif tag == "time" and parent == "trkpt":
             try:
-                self._point.append(_seconds(self._letters.strip()))
+                self._point.append(_clock(self._letters.strip()))
             except ValueError:
                 raise wrong(self._path, line, "is not a time", self._letters) from None
         elif tag == "trkpt":
@@ -104,7 +109,7 @@ def read_geojson(path: Path, origin: Origin | None) -> Trace:
     if not isinstance(features, list):
         raise TraceError(f"{path}: is not a GeoJSON FeatureCollection")
     rows = _Degrees()
-    points: dict[str, list[tuple[float, float, float]]] = {}
+    points: dict[str, list[Point]] = {}
     for count, feature in enumerate(features):
         try:
             properties, geometry = feature.get("properties") or {}, feature["geometry"]
@@ -135,32 +140,52 @@ class _Degrees:
     """Segments of points (t, longitude, latitude) by node."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, list[list[tuple[float, float, float]]]] = {}
+        self.nodes: dict[str, list[list[Point]]] = {}
 
-    def add(self, name: str, segments: list[list[tuple[float, float, float]]], again: bool = False) -> None:
+    def add(self, name: str, segments: list[list[Point]], again: bool = False) -> None:
         """Add a track; unless names may come `again`, a name already taken is replaced by a number."""
         if not name or (name in self.nodes and not again):
             name = str(len(self.nodes))
-        self.nodes.setdefault(name, []).extend(sorted(segment) for segment in segments if segment)
+        in_order = (sorted(segment, key=_time) for segment in segments if segment)  # jumps keep the file's order
+        self.nodes.setdefault(name, []).extend(in_order)
+
+
+def _time(point: Point) -> float:
+    return point[0]
 
 
 def _in_metres(path: Path, degrees: _Degrees, origin: Origin | None) -> Trace:
     points = [point for segments in degrees.nodes.values() for segment in segments for point in segment]
     if not points:
         raise TraceError(f"{path}: contains no track with times")
-    begin_s, west, south = (min(column) for column in zip(*points, strict=True))
-    projection = Projection(origin or (west, south))
-    rows = Rows()
     for name, segments in degrees.nodes.items():
         for t, lon, lat in (point for segment in segments for point in segment):
             if not (abs(lon) <= 180 and abs(lat) <= 90 and math.isfinite(t)):
                 message = "needs a time, a longitude within ±180 and a latitude within ±90"
-                raise TraceError(f"{path}: each point of {name} {message}: {t:g}, {lon:g}, {lat:g}")
-        for segment in sorted(segments):
+                sumo = " (SUMO writes degrees with --fcd-output.geo)" if math.isfinite(lon + lat + t) else ""
+                raise TraceError(f"{path}: each point of {name} {message}{sumo}: {t:g}, {lon:g}, {lat:g}")
+    (begin_s, west, south), (end_s, east, _) = (list(map(f, zip(*points, strict=True))) for f in (min, max))
+    if crosses_date_line(west, east):
+        raise TraceError(f"{path}: crosses the date line: its longitudes go from {west:g} to {east:g}")
+    if 0 <= begin_s < SIMULATED_S:
+        begin_s = 0.0
+    projection = Projection(origin or (west, south))
+    rows = Rows()
+    for name, segments in degrees.nodes.items():
+        for segment in sorted(segments, key=lambda segment: segment[0][0]):
             for t, lon, lat in segment:
                 rows.add(name, t - begin_s, *projection.to_metres(lon, lat))
-            rows.gone(name, segment[-1][0] - begin_s)
+            if segment[-1][0] < end_s:
+                rows.gone(name, segment[-1][0] - begin_s)
     return rows.trace()
+
+
+def _clock(text: str) -> float:
+    """Seconds since 1970 from the text of a GPX time; SUMO writes plain seconds."""
+    try:
+        return float(text)
+    except ValueError:
+        return _seconds(text)
 
 
 def _seconds(given: Any) -> float:
@@ -175,21 +200,31 @@ def _iso(t: float) -> str:
     return datetime.fromtimestamp(t, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _stays(trace: Trace, origin: Origin) -> list[list[list[tuple[float, float, float]]]]:
-    """For each node, the segments (t, longitude, latitude) over which it is present."""
+def _stays(path: Path, trace: Trace, origin: Origin) -> dict[str, list[list[Point]]]:
+    """The segments over which each node is present, by its name; nodes that never are have none and are left out.
+
+    Times before 1970 would have no date, so a trace that begins before 0 is written as from 0 on.
+    """
     projection = Projection(origin)
-    nodes: list[list[list[tuple[float, float, float]]]] = []
-    for i in range(len(trace)):
+    west, south, east, north = trace.bounds
+    for lon, lat in (projection.to_degrees(west, south), projection.to_degrees(east, north)):
+        if abs(lon) > 180 or abs(lat) > 90:
+            message = f"cannot hold it with (0, 0) at {origin[0]:g}, {origin[1]:g}: it would reach"
+            raise TraceError(f"{path}: {message} {lon:g}, {lat:g}, beyond the date line or a pole")
+    nodes: dict[str, list[list[Point]]] = {}
+    for i, name in enumerate(trace.names):
         rows = slice(trace.first[i], trace.first[i + 1])
-        t, x, y = trace.t[rows], trace.x[rows], trace.y[rows]
-        if not np.isnan(x[-1]):  # held to the end
-            t, x, y = np.append(t, trace.end_s), np.append(x, x[-1]), np.append(y, y[-1])
-        gone = np.isnan(x)
-        was = np.maximum(np.arange(len(x)) - 1, 0)
-        x, y = np.where(gone, x[was], x), np.where(gone, y[was], y)  # it stays there until it is absent
-        points = np.stack([t, *projection.to_degrees(x, y)], axis=1)
-        stays = np.split(points, np.flatnonzero(gone) + 1)
-        nodes.append([[tuple(p) for p in stay.tolist()] for stay in stays if len(stay)])
+        t, x, y = trace.t[rows] - min(trace.begin_s, 0.0), trace.x[rows], trace.y[rows]
+        there = ~np.isnan(x)
+        comes = np.flatnonzero(there & ~np.append(False, there[:-1]))
+        goes = np.flatnonzero(there & ~np.append(there[1:], False)) + 1  # the row that says so, if there is one
+        until = np.append(t, trace.end_s - min(trace.begin_s, 0.0))
+        degrees = np.stack([t, *projection.to_degrees(x, y)], axis=1)
+        for first, gone in zip(comes, goes, strict=True):
+            stay = [tuple(point) for point in degrees[first:gone].tolist()]
+            if until[gone] > stay[-1][0] or len(stay) == 1:  # it stays at its last position; a line has two points
+                stay.append((float(until[gone]), *stay[-1][1:]))
+            nodes.setdefault(name, []).append(stay)
     return nodes
 
 
@@ -198,7 +233,7 @@ def write_gpx(path: Path, trace: Trace, origin: Origin) -> None:
     with written(path) as file:
         file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n')
         file.write(b'<gpx version="1.1" creator="Fedmule" xmlns="http://www.topografix.com/GPX/1/1">\n')
-        for name, stays in zip(trace.names, _stays(trace, origin), strict=True):
+        for name, stays in _stays(path, trace, origin).items():
             lines = [f"<trk><name>{escape(name)}</name>"]
             for stay in stays:
                 points = [f'<trkpt lat="{lat!r}" lon="{lon!r}"><time>{_iso(t)}</time></trkpt>' for t, lon, lat in stay]
@@ -210,7 +245,7 @@ def write_gpx(path: Path, trace: Trace, origin: Origin) -> None:
 def write_geojson(path: Path, trace: Trace, origin: Origin) -> None:
     """Write a GeoJSON file: one MultiLineString per node, one line per stay."""
     features = []
-    for name, stays in zip(trace.names, _stays(trace, origin), strict=True):
+    for name, stays in _stays(path, trace, origin).items():
         geometry = {"type": "MultiLineString", "coordinates": [[[lon, lat] for _, lon, lat in stay] for stay in stays]}
         properties = {"node": name, "coordTimes": [[_iso(t) for t, _, _ in stay] for stay in stays]}
         features.append({"type": "Feature", "properties": properties, "geometry": geometry})

@@ -7,16 +7,23 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fedmule.mobility.traces.formats.files import number, open_text, written, wrong
+from fedmule.mobility.traces.formats.files import PACKED, number, open_text, written, wrong
+from fedmule.mobility.traces.formats.presence import add_while_present, first_file, stays_of
 from fedmule.mobility.traces.trace import Rows, Trace, TraceError
 
 NUMBER = r"(\S+?)"
 AT = rf'^\$ns_\s+at\s+{NUMBER}\s+"'
-NODE = r"\$node_\((\d+)\)\s+"
+NAME = r"\(([^()$\s]+)\)"  # a number, or with SUMO's --orig-ids the vehicle's own
+NODE = rf"\$node_{NAME}\s+"
 SETDEST = re.compile(rf'{AT}{NODE}setdest\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s*"')
 FIRST = re.compile(rf"^{NODE}set\s+([XYZ])_\s+{NUMBER}\s*$")
-ACTIVITY = re.compile(rf'{AT}\$g\((\d+)\)\s+(start|stop)\s*"')
-OTHER = re.compile(r'^(#|set\s|puts\s|\$god_|\$ns_\s+at\s+\S+\s+"\$god_)')
+ACTIVITY = re.compile(rf'{AT}\$g{NAME}\s+(start|stop)\s*"')
+OTHER = re.compile(r'^(#|set\s|append\s|puts\s|\$god_|\$ns_\s+at\s+\S+\s+"\$god_)')
+MOVES = (
+    "mobility",
+    "movements",
+    "setdest",
+)  # words in names of scripts, in whose place an activity script says activity
 
 
 @dataclass
@@ -26,13 +33,49 @@ class _Node:
     position: dict[str, float] = field(default_factory=dict)
     line: int = 0
     orders: list[tuple[float, float, float, float]] = field(default_factory=list)  # time, to x, to y, speed
-    starts: list[float] = field(default_factory=list)  # if the script says when the node is present
-    stops: list[float] = field(default_factory=list)
+    presence: list[tuple[float, bool]] = field(default_factory=list)  # times at which it comes (True) or goes
 
 
 def read_setdest(path: Path) -> Trace:
-    """Read a script; nodes are present from time 0, or between `$g(i) start` and `stop` of SUMO's activity script."""
+    """Read a script; nodes are present from time 0, or between `$g(i) start` and `stop` of SUMO's activity script.
+
+    Those lines stand in the script itself, or in an activity script beside it (see `activity_setdest`).
+    """
     nodes: dict[str, _Node] = {}
+    unfinished = _read_script(path, nodes)
+    if not nodes:
+        raise TraceError(f"{path}: contains no node")
+    if not any(node.position or node.orders for node in nodes.values()):
+        message = (
+            "says when nodes start and stop but not where they are: it is an activity script of SUMO's traceExporter"
+        )
+        raise TraceError(
+            f"{path}: {message}. Give the script of --ns2mobility-output; this one is read with it if both lie in one "
+            "folder and are named alike, such as mobility.tcl and activity.tcl"
+        )
+    if beside := activity_setdest(path):
+        activity: dict[str, _Node] = {}
+        unfinished |= _read_script(beside, activity)
+        for name in nodes.keys() & activity.keys():
+            nodes[name].presence += activity[name].presence
+    rows = Rows()
+    for name, node in nodes.items():
+        if not {"X", "Y"} <= set(node.position):
+            raise wrong(path, node.line, f"the start position of node {name} is missing", "set X_, set Y_")
+        _play(rows, name, node)
+    return replace(rows.trace(), unfinished=unfinished)
+
+
+def activity_setdest(path: Path) -> Path | None:
+    """Find the activity script beside a script: activity.tcl beside mobility.tcl, a.activity.tcl beside a.tcl."""
+    plain = path.with_suffix("") if path.suffix in PACKED else path
+    names = [plain.name.replace(word, "activity") for word in MOVES if word in plain.name]
+    names += [f"{plain.stem}{joint}activity{plain.suffix}" for joint in "._-"]
+    return first_file(plain.with_name(name) for name in names)
+
+
+def _read_script(path: Path, nodes: dict[str, _Node]) -> bool:
+    """Collect what a script says of each node; returns whether it is truncated."""
     unfinished = False
     with open_text(path) as file:
         for line, raw in enumerate(file, 1):
@@ -52,19 +95,12 @@ def read_setdest(path: Path) -> Trace:
             elif found := ACTIVITY.match(text):
                 t, name, what = found.groups()
                 node = nodes.setdefault(name, _Node(line=line))
-                (node.starts if what == "start" else node.stops).append(number(path, line, "the time", t))
+                node.presence.append((number(path, line, "the time", t), what == "start"))
             elif not raw.endswith("\n") and text.startswith("$") and text.count('"') < 2 and nodes:
                 unfinished = True  # the last line is truncated
             else:
                 raise wrong(path, line, "is neither a start position nor setdest", text)
-    if not nodes:
-        raise TraceError(f"{path}: contains no node")
-    rows = Rows()
-    for name, node in nodes.items():
-        if not {"X", "Y"} <= set(node.position):
-            raise wrong(path, node.line, f"the start position of node {name} is missing", "set X_, set Y_")
-        _play(rows, name, node)
-    return replace(rows.trace(), unfinished=unfinished)
+    return unfinished
 
 
 def _play(rows: Rows, name: str, node: _Node) -> None:
@@ -90,37 +126,7 @@ def _play(rows: Rows, name: str, node: _Node) -> None:
             to_x, to_y, arrives = x, y, t
     if arrives > path[-1][0]:
         path.append((arrives, to_x, to_y))
-    _add_while_present(rows, name, path, min(node.starts, default=-math.inf), max(node.stops, default=math.inf))
-
-
-def _add_while_present(
-    rows: Rows, name: str, path: list[tuple[float, float, float]], start_s: float, stop_s: float
-) -> None:
-    """Add the part of a path between two times; after the second the node is absent."""
-    for waypoint in clip(path, start_s, stop_s):
-        rows.add(name, *waypoint)
-    if stop_s < math.inf:
-        rows.gone(name, stop_s)
-
-
-def clip(path: list[tuple[float, float, float]], start_s: float, stop_s: float) -> list[tuple[float, float, float]]:
-    """Part of a path between two times; its last position is held."""
-
-    def at(t: float) -> tuple[float, float, float]:
-        before = [w for w in path if w[0] <= t]
-        after = [w for w in path if w[0] > t]
-        if not before or not after:
-            return (t, *(before[-1] if before else after[0])[1:])
-        (t1, x1, y1), (t2, x2, y2) = before[-1], after[0]
-        fraction = (t - t1) / (t2 - t1)
-        return t, x1 + fraction * (x2 - x1), y1 + fraction * (y2 - y1)
-
-    inside = [w for w in path if start_s <= w[0] <= stop_s]
-    if start_s > -math.inf and (not inside or inside[0][0] > start_s):
-        inside.insert(0, at(max(start_s, path[0][0])))
-    if stop_s < math.inf and inside[-1][0] < stop_s:
-        inside.append(at(stop_s))
-    return inside
+    add_while_present(rows, name, path, stays_of(node.presence))
 
 
 def write_setdest(path: Path, trace: Trace) -> None:
@@ -129,6 +135,8 @@ def write_setdest(path: Path, trace: Trace) -> None:
         for i in range(len(trace)):
             t, x, y = (column[trace.first[i] : trace.first[i + 1]] for column in (trace.t, trace.x, trace.y))
             here = x == x
+            if not here.any():
+                continue  # never present
             t, x, y = (column[here].tolist() for column in (t - trace.begin_s, x, y))
             lines = [f"$node_({i}) set X_ {x[0]!r}", f"$node_({i}) set Y_ {y[0]!r}", f"$node_({i}) set Z_ 0.0"]
             for k in range(1, len(t)):

@@ -12,7 +12,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from fedmule.mobility.projection import Origin, Projection
+from fedmule.mobility.projection import Origin, Projection, crosses_date_line
 from fedmule.mobility.traces.formats.files import CUT_OFF, number, open_binary, written, wrong, xml_error
 from fedmule.mobility.traces.trace import Rows, Trace, TraceError, samples
 
@@ -45,11 +45,14 @@ def read_fcd(path: Path, origin: Origin | None = None) -> Trace:
                 raise xml_error(path, error) from None
             unfinished = True
     trace = replace(reader.trace(), unfinished=unfinished)
-    return _in_metres(trace, origin) if reader.says_degrees or _in_degrees(trace, reader, origin) else trace
+    return _in_metres(path, trace, origin) if reader.says_degrees or _in_degrees(trace, reader, origin) else trace
 
 
-def _in_metres(trace: Trace, origin: Origin | None) -> Trace:
+def _in_metres(path: Path, trace: Trace, origin: Origin | None) -> Trace:
     """A trace whose x and y are degrees, in metres from the origin, or from its south-west corner if there is none."""
+    west, _, east, _ = trace.bounds
+    if crosses_date_line(west, east):
+        raise TraceError(f"{path}: crosses the date line: its longitudes go from {west:g} to {east:g}")
     projection = Projection(origin or (float(np.nanmin(trace.x)), float(np.nanmin(trace.y))))
     x, y = projection.to_metres(trace.x, trace.y)
     return replace(trace, x=x, y=y)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fedmule.mobility.traces.formats.files import PACKED, number, open_text, written, wrong
-from fedmule.mobility.traces.formats.ns2 import clip
+from fedmule.mobility.traces.formats.presence import Stay, add_while_present, first_file
 from fedmule.mobility.traces.trace import Rows, Trace, TraceError, samples
 
 Line = tuple[int, list[str]]  # its number in the file, and its fields
@@ -83,26 +83,31 @@ def read_paths(path: Path) -> Trace:
         raise TraceError(f"{path}: contains no paths")
     rows, active = Rows(), _activity(path)
     for node, waypoints in paths.items():
-        start_s, stop_s = active.get(node, (-math.inf, math.inf))
-        for waypoint in clip(waypoints, start_s, stop_s) if waypoints else ():
-            rows.add(node, *waypoint)
-        if stop_s < end_s:
-            rows.gone(node, stop_s)
+        if waypoints:
+            add_while_present(rows, node, waypoints, active.get(node, [(-math.inf, math.inf)]), end_s)
     return rows.trace(end_s)
 
 
-def _activity(path: Path) -> dict[str, tuple[float, float]]:
+def activity_paths(path: Path) -> Path | None:
+    """Find the activity file beside a file of paths: town.act beside town.path."""
     plain = path.with_suffix("") if path.suffix in PACKED else path
-    beside = plain.with_suffix(".act")
-    active: dict[str, tuple[float, float]] = {}
-    if not beside.is_file():
+    return first_file([plain.with_suffix(".act")])
+
+
+def _activity(path: Path) -> dict[str, list[Stay]]:
+    """Stays of each node, from the file beside; a node without any there is always present."""
+    beside = activity_paths(path)
+    active: dict[str, list[Stay]] = {}
+    if beside is None:
         return active
     for line, fields in _rows(beside):
         if len(fields) != 3:
             raise wrong(beside, line, "must be id start end", " ".join(fields))
         start_s, stop_s = (number(beside, line, name, v) for name, v in zip(("start", "end"), fields[1:], strict=True))
-        active[fields[0]] = start_s, stop_s
-    return active
+        if stop_s < start_s:
+            raise wrong(beside, line, "must not end before it starts", " ".join(fields))
+        active.setdefault(fields[0], []).append((start_s, stop_s))
+    return {node: sorted(stays) for node, stays in active.items()}
 
 
 def write_paths(path: Path, trace: Trace) -> None:
