@@ -86,6 +86,7 @@ def test_a_list_gives_the_run_of_the_movement_it_was_made_from(vehicles: int, tm
     assert contacts["neighbours"].max() > 1
     assert contacts["vehicle_x_m"].isna().all()
     assert listed.track.empty
+    assert listed.summary["reports"] == listed.summary["report_bytes"] == 0
     assert not moving.track.empty
     if vehicles > 1:
         # Two vehicles just at the edge of their range may begin a meeting that breaks at once; a list has no edge.
