@@ -124,9 +124,12 @@ class Simulation:
         return summary
 
     def count_reports(self) -> tuple[int, int]:
-        """Number of reports sent to the vehicle so far, and how many of them are lost; an ideal server needs none."""
-        by_vehicle = self.scenario.learning.server == "vehicle"
-        return self.world.positions.count_reports(self.env.now) if by_vehicle else (0, 0)
+        """Number of reports sent to the vehicle so far, and how many of them are lost.
+
+        An ideal server needs none, and who has no position has nothing to report.
+        """
+        reporting = self.scenario.learning.server == "vehicle" and self.world.placed
+        return self.world.positions.count_reports(self.env.now) if reporting else (0, 0)
 
     # --- the life of a vehicle -----------------------------------------------------------------------------
 

@@ -117,6 +117,7 @@ class PassingService(Service):
     def _plan(self) -> None:
         """Find out anew whom the vehicle will hear: it has another plan, or stops to listen."""
         self._heard, self._known_s = [], self._env.now if self._vehicle.free else np.inf
+        self._note_breaks()
         self._wake()
 
     def _new_way(self) -> None:
@@ -160,6 +161,7 @@ class PassingService(Service):
             self._look_ahead()
         while self._heard and self._heard[0][0] <= now + ROUNDING_S:
             _, client = self._heard.pop(0)
+            self._served.discard(client)  # this is another contact, even if its exchange must wait
             load = self._begin(self._vehicle, client)
             if load is None:
                 self._busy.add(client)
@@ -175,10 +177,15 @@ class PassingService(Service):
             return
         self._known_s = end_s
         near = world.encounters.passed(vehicle, now, end_s).tolist()
-        self._served &= set(near)  # the contact with the others is over
+        self._note_breaks()
         for client in near:
             if client != vehicle.target:
                 self._expect(client)
+
+    def _note_breaks(self) -> None:
+        """Note whose contact is over: when they are heard again, that is another one."""
+        now, first_heard = self._env.now, self._world.encounters.first_heard
+        self._served = {client for client in self._served if first_heard(self._vehicle, client, now, now) is not None}
 
     def _expect(self, client: int) -> None:
         """Note when the vehicle will hear this client next; a link that has had its exchange must break first."""

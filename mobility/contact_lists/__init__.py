@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from lzma import LZMAError
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedmule.mobility.contact_lists.readers import READERS, Found, ListError, Reader
-from fedmule.mobility.traces.contacts import Contacts, merged
 from fedmule.mobility.traces.formats.files import one_line, open_text
 from fedmule.mobility.traces.trace import TraceError, sorted_names
+
+if TYPE_CHECKING:
+    from fedmule.mobility.traces.contacts import Contacts
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ def _read(reader: Reader) -> Found:
 
 def _contacts(found: Found) -> tuple[list[str], Contacts]:
     """The nodes, sorted, and the contacts between them; those of a pair that overlap or adjoin become one."""
+    from fedmule.mobility.traces.contacts import merged  # imported late: it loads a compiler
+
     names, order = sorted_names(list(found.code))
     rank = np.empty(len(names), dtype=np.int64)
     rank[order] = np.arange(len(names))
@@ -96,4 +101,6 @@ def _from_time(contacts: Contacts, begin_s: float) -> Contacts:
     """The contacts that last beyond a time, which becomes time 0."""
     later = contacts.end_s > begin_s
     start_s = np.maximum(contacts.start_s[later] - begin_s, 0.0)
-    return Contacts(contacts.a[later], contacts.b[later], start_s, contacts.end_s[later] - begin_s)
+    return replace(
+        contacts, a=contacts.a[later], b=contacts.b[later], start_s=start_s, end_s=contacts.end_s[later] - begin_s
+    )

@@ -75,7 +75,7 @@ def alike(a: pd.DataFrame, b: pd.DataFrame) -> None:
             pd.testing.assert_series_equal(a[column], b[column], check_exact=True)
 
 
-@pytest.mark.parametrize("vehicles", [1])
+@pytest.mark.parametrize("vehicles", [1, 3])
 def test_a_list_gives_the_run_of_the_movement_it_was_made_from(vehicles: int, tmp_path: Path) -> None:
     learning = LEARNING if vehicles == 1 else {**LEARNING, "algorithm": "fedavg"}
     moving, listed = both_ways(tmp_path, vehicles, learning)
@@ -86,6 +86,7 @@ def test_a_list_gives_the_run_of_the_movement_it_was_made_from(vehicles: int, tm
     assert contacts["neighbours"].max() > 1
     assert contacts["vehicle_x_m"].isna().all()
     assert listed.track.empty
+    assert listed.summary["reports"] == listed.summary["report_bytes"] == 0
     assert not moving.track.empty
     if vehicles > 1:
         # Two vehicles just at the edge of their range may begin a meeting that breaks at once; a list has no edge.
@@ -135,6 +136,16 @@ def test_exchanges_begin_with_contacts_and_break_with_them(tmp_path: Path) -> No
         (0, 10.0, 1), (1, 30.0, 0), (0, 50.0, 1),
     ]  # fmt: skip
     assert [round(end - 10.0 * (k + 1), 1) for k, (*_, end, _) in enumerate(found)] == [2.5, 12.0, 22.5]
+
+
+def test_a_client_that_was_busy_is_served_when_it_is_free(tmp_path: Path) -> None:
+    """It meets the first vehicle for the second time while it exchanges with the other one."""
+    learning = {**world(tmp_path, "")["learning"], "payload_bytes": 2_000_000}
+    rows = "x,v,0,6\nx,w,19,40\nx,v,20,40\ny,w,90,91\n"
+    vehicle = {"fleet": [{"follows": "v"}, {"follows": "w"}]}
+    found = contacts_of(tmp_path, rows, learning=learning, vehicle=vehicle)
+    assert [(v, client, delivered) for v, client, *_, delivered in found[:3]] == [(0, 0, 1), (1, 0, 1), (0, 0, 1)]
+    assert found[2][2] == found[1][3] > 20.0
 
 
 def test_vehicles_meet_by_the_list(tmp_path: Path) -> None:
