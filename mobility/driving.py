@@ -21,16 +21,16 @@ class Driving:
     ) -> None:
         self._terrain = terrain
         self._speed_mps = speed_mps
-        self._roads = roads
+        self.roads = roads
         self._off_road = 1.0 if roads is None else off_road_factor
 
     def way(self, start: FloatArray, aim: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Seconds since departure [k] and positions [k,2] from an open position to the aim, or as near as possible."""
-        if self._roads is None:
+        if self.roads is None:
             return self._terrain.timed_route(self._terrain.route(start, aim), self._speed_mps)
         goal = self._terrain.within_reach(start, aim)
-        seconds, positions = self._by_road(self._roads, start, goal)
-        if np.hypot(*(goal - start)) < seconds[-1] * self._speed_mps * self._off_road * self._roads.top:
+        seconds, positions = self._by_road(self.roads, start, goal)
+        if np.hypot(*(goal - start)) < seconds[-1] * self._speed_mps * self._off_road * self.roads.top:
             direct = self._terrain.timed_route(self._terrain.route(start, goal), self._speed_mps * self._off_road)
             if direct[0][-1] <= seconds[-1]:
                 return direct

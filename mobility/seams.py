@@ -26,7 +26,7 @@ class Seams(NamedTuple):
     fast: FloatArray  # [j]
     points: FloatArray  # [n,2] nodes
     first: IntArray  # [j+1]
-    node: IntArray
+    node: IntArray  # of each seam in turn, from one end to the other
     spacing_m: float  # largest distance between neighbouring nodes of a seam
 
 

@@ -9,6 +9,7 @@ import alone_share
 import pytest
 import replay_page
 import report_cost
+import route_cost
 import study_loading
 import walks
 import world_share
@@ -79,6 +80,13 @@ def test_the_parts_of_a_run_make_up_the_whole() -> None:
     assert 0.3 * took_s < run.total_s <= took_s
     assert all(run.spent_s[part] > 0 for part in world_share.PARTS)
     assert "| `smoke` | 100 |" in world_share.table({"smoke": run})
+
+
+@pytest.mark.parametrize("world", ["warzone", "earthquake"])
+def test_fastest_ways_cost_about_as_much_as_the_shortest(world: str) -> None:
+    _, times, share = route_cost.compare(world, count=40, rounds=3)
+    assert times < 4.0  # measured: 0.7 and 1.5
+    assert share < 1.0
 
 
 def test_a_tour_visits_everyone_in_as_many_visits_and_drives_less_than_a_random_walk() -> None:
