@@ -24,8 +24,9 @@ def add(commands: Any) -> None:
         "combinations have the same seeds, so that they differ only in what is varied.",
     )
     study.add_argument(
-        "scenario", nargs="+", metavar="SCENARIO", help="scenario files, scenarios that ship, or one study: a file, or gain/NAME"
-    )
+        "scenario", nargs="+", metavar="SCENARIO",
+        help="scenario files, scenarios that ship, or one study: a file, or gain/NAME that ships",
+    )  # fmt: skip
     study.add_argument(
         "--vary", action="append", default=[], metavar="KEY=a,b,c",
         help="values of a key: a list, or a range such as 5..20:5 or 1..1000:x10; repeat it to vary several keys",
