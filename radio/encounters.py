@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.mobility.positions import Positions
-from fedmule.mobility.trajectory import Way
+from fedmule.mobility.trajectory import Way, position_at
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.hearing import Hearing
 from fedmule.radio.link import Stretch, first_linked, link_between
 
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 
 class Traveller(Protocol):
@@ -30,6 +31,10 @@ class Encounters(Protocol):
 
     def around(self, vehicle: Traveller, now: float) -> IntArray:
         """Clients that hear a vehicle now, ascending; clients must have been advanced to this time."""
+        ...
+
+    def hears(self, vehicle: Traveller, clients: IntArray, now: float) -> BoolArray:
+        """Whether each of these clients [m] hears a vehicle now, wherever the others are."""
         ...
 
     def near(self, client: int, now: float) -> IntArray:
@@ -83,6 +88,12 @@ class ByPosition:
         here = vehicle.way.at(now)
         near = self.positions.within(here, self.hearing.farthest_m)
         return np.asarray(near[self.hearing.heard(here, near, self.positions.true(near))])
+
+    def hears(self, vehicle: Traveller, clients: IntArray, now: float) -> BoolArray:
+        """Whether there is a link between the positions of both."""
+        paths = [self.positions.trajectories.path(client, now) for client in clients.tolist()]
+        there = np.concatenate([np.empty((0, 2)), *(position_at(*path, np.array([now])) for path in paths)])
+        return self.hearing.heard(vehicle.way.at(now), clients, there)
 
     def near(self, client: int, now: float) -> IntArray:
         """Neighbours of a client in the contact graph."""

@@ -15,6 +15,7 @@ from fedmule.radio.link import HAIR_S, Radio, Stretch, rates_bps
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,10 @@ class ByList:
         """Clients in contact with a vehicle."""
         rows = self._with_clients[vehicle.number]
         return np.unique(self._low[rows[(self._start_s[rows] <= now) & (now < self._end_s[rows])]])
+
+    def hears(self, vehicle: Traveller, clients: IntArray, now: float) -> BoolArray:
+        """Whether each of these clients [m] is in contact with a vehicle."""
+        return np.isin(clients, self.around(vehicle, now))
 
     def near(self, client: int, now: float) -> IntArray:
         """Clients in contact with a client."""

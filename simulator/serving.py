@@ -184,8 +184,8 @@ class PassingService(Service):
 
     def _note_breaks(self) -> None:
         """Note whose contact is over: when they are heard again, that is another one."""
-        now, first_heard = self._env.now, self._world.encounters.first_heard
-        self._served = {client for client in self._served if first_heard(self._vehicle, client, now, now) is not None}
+        served = np.array(sorted(self._served), dtype=np.int64)
+        self._served = set(served[self._world.encounters.hears(self._vehicle, served, self._env.now)].tolist())
 
     def _expect(self, client: int) -> None:
         """Note when the vehicle will hear this client next; a link that has had its exchange must break first."""

@@ -135,7 +135,11 @@ def test_clients_not_reached_are_counted_from_contact_to_contact(small: Small, t
     (tmp_path / "trace.csv").write_text("\n".join(rows) + "\n")
     scenario = small(
         terrain={"obstacles": []},
-        clients={"count": 2, "mobility": {"kind": "trace", "path": str(tmp_path / "trace.csv")}},
+        clients={
+            "count": 2,
+            "mobility": {"kind": "trace", "path": str(tmp_path / "trace.csv")},
+            "report_stagger": False,
+        },
         vehicle={**BY_DISTANCE, "give_up_s": 30.0, "speed_mps": 9.0, "approach_m": 0.1, "walk": "oldest_first"},
         stop={"visits": 12},
     )

@@ -47,11 +47,12 @@ def position(run: Run, vehicle: int, t: Any) -> NDArray[np.float64]:
 
 
 def test_a_single_vehicle_does_what_it_always_did(small: Small, tmp_path: Path) -> None:
-    result = run(small(vehicle=BY_DISTANCE), tmp_path / "run")
+    then = {"clients": {"report_stagger": False}, "radio": {"kind": "wifi_direct", "reference_loss_db": 46.6777}}
+    result = run(small(vehicle=BY_DISTANCE, **then), tmp_path / "run")
     assert result.contacts["client"].tolist() == CLIENTS
     assert result.contacts["sim_time_s"].to_numpy()[::6] == pytest.approx(TIMES_S, abs=1e-5)
     start = Simulation(small()).world.starts[0].tolist()
-    other = run(small(vehicle={**BY_DISTANCE, "meeting": "none", "start": [start]}), tmp_path / "other")
+    other = run(small(vehicle={**BY_DISTANCE, "meeting": "none", "start": [start]}, **then), tmp_path / "other")
     for table in ("contacts", "clients", "track", "graph"):
         same(getattr(result, table), getattr(other, table))
     assert set(result.contacts["vehicle"]) == {0}

@@ -26,6 +26,8 @@ size_m = [200, 200]
 [clients]
 count = 4
 mobility = "static"
+[radio]
+range_m = 50
 [learning]
 dataset = { kind = "synthetic", samples = [20, 40] }
 evaluate_every = 2

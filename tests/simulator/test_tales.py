@@ -46,7 +46,7 @@ def test_contacts_happen_and_the_token_learns(name: str, short: Callable[[str], 
     assert story.summary["visits"] == VISITS[name]
     assert story.visits["delivered"].sum() >= 0.5 * story.visits["active"].sum() > 0
     assert story.summary["bytes_down"] > 0
-    assert story.summary["token_test_acc"] > story.summary["start_personal_test_acc_mean"] + 0.1
+    assert story.summary["token_test_acc"] > story.summary["start_personal_test_acc_mean"] + 0.05
 
 
 def test_the_channel_is_busy_and_exchanges_break_in_most_stories(short: Callable[[str], Run]) -> None:
@@ -132,7 +132,7 @@ def test_the_jammer_leaves_whoever_stands_in_it_alone() -> None:
     """Of eight soldiers in the zone a visit reaches one; of the same eight without the jammer all."""
     zone = shapely.Polygon(load_scenario("warzone").terrain.jamming_zones[0].polygon)
     angle = 2 * np.pi * np.arange(8) / 8
-    ring = np.array([810.0, 400.0]) + 12 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    ring = np.array([810.0, 400.0]) + 20 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     assert shapely.contains_xy(zone, *ring.T).all()
     stand = {"clients.count": 8, "clients.mobility": {"kind": "static", "positions": ring.tolist()}, "stop.visits": 4}
     stand |= {"vehicle.contact": "approach", "vehicle.in_passing": False}  # the car is among them

@@ -117,7 +117,8 @@ def test_with_time_to_spare_clients_take_all_their_steps(small: Small, tmp_path:
     between = run(small(clients={**slow, "training": "between_contacts"}), tmp_path / "between").visits
     assert at["compute_s"].min() > 1
     assert between["contact_s"].median() < at["contact_s"].median() - at["compute_s"].median() + 1e-3
-    rare = run(small(clients={**BETWEEN, "compute_flops_per_s": 1e9, "max_steps": 3}), tmp_path / "few").contacts
+    fast, near = {**BETWEEN, "compute_flops_per_s": 1e9, "max_steps": 3}, {"kind": "wifi_direct", "range_m": 50.0}
+    rare = run(small(clients=fast, radio=near), tmp_path / "few").contacts
     assert (rare["gradient_steps"] <= 3 * rare["delivered"]).all()
     assert (rare["gradient_steps"] == 3 * rare["delivered"]).any()
 
