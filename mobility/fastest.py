@@ -34,7 +34,7 @@ class FastestRouter:
         self._ground = Ground(surfaces, outlines(walls), float(max(1.0, surfaces.factors.max())))
         open_ground = ground.difference(router.inflated)
         self._seams = seams(polygons, surfaces.factors.tolist(), open_ground, router.clearance_m)
-        self._rails = np.concatenate([self._seams.ends, surfaces.edges])
+        self._rails = np.concatenate([self._seams.ends, _inside(surfaces.edges, ground)])
         nodes = np.concatenate([router.corners, self._seams.points])
         count = len(nodes)
         on_seams = np.full((count, 2), -1)
@@ -75,3 +75,12 @@ class FastestRouter:
         )
         graph.row_of[node] = self._rows
         self._rows += 1
+
+
+def _inside(edges: FloatArray, ground: shapely.Polygon) -> FloatArray:
+    """Edges [e,4] cut off at the border of the ground; NaN for those outside."""
+    lines = shapely.intersection(ground, shapely.linestrings(edges.reshape(-1, 2, 2)))
+    cut = np.full((len(edges), 4), np.nan)
+    whole = np.flatnonzero((shapely.get_type_id(lines) == 1) & (shapely.length(lines) > 0))
+    cut[whole] = shapely.get_coordinates(lines[whole]).reshape(-1, 4)
+    return cut

@@ -134,6 +134,16 @@ def test_denser_nodes_save_less_than_a_hundredth(seed, monkeypatch):
     assert (np.array(took) <= 1.01 * np.array(finer)).all()
 
 
+def test_it_stays_on_the_terrain_where_a_wood_reaches_beyond():
+    wood = shapely.Polygon([(4.43, 19.37), (-6.8, 26.52), (18.74, 40.41), (16.89, 19.22)])
+    thicket = shapely.Polygon([(12.26, 34.96), (15.82, 42.03), (16.32, 36.3), (15.8, 32.7)])
+    terrain = made([], [wood, thicket], [0.25, 0.1])
+    for start, goal in (((18.11, 35.19), (7.39, 37.99)), ((5.64, 31.74), (27.63, 27.6))):
+        route = terrain.route(np.array(start), np.array(goal))
+        assert len(route) > 4
+        assert GROUND.buffer(1e-9).covers(shapely.LineString(route))
+
+
 def test_it_obeys_snells_law():
     terrain = made([], [shapely.box(0, 0, 50, 20)], [0.5])
     start, goal = np.array([5.0, 35.0]), np.array([40.0, 5.0])
