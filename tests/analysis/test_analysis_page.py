@@ -25,14 +25,14 @@ def make_study(folder: Path, run: Path) -> None:
     """Make a study of speed and range whose points all hold the same run."""
     summary, rows = load_run(run).summary, []
     results = {key: value for key, value in summary.items() if key not in ("name", "seed")}
-    for speed in (2, 18):
-        for reach in (30, 100):
+    for speed in (6, 18):
+        for reach in (30, 120):
             for seed in range(2):
                 keys = {"run": f"runs/{len(rows)}", "scenario": "warzone", "seed": seed, "replication": seed}
                 values = {"vehicle.speed_mps": speed, "radio.range_m": reach, "status": "done", "error": None}
                 rows.append({**keys, **values, **results})
                 shutil.copytree(run, folder / keys["run"])
-    vary = {"vehicle.speed_mps": (2, 18), "radio.range_m": (30, 100)}
+    vary = {"vehicle.speed_mps": (6, 18), "radio.range_m": (30, 120)}
     write_study(folder, StudyFile(name="s", scenarios=("warzone",), vary=vary), pd.DataFrame(rows))
 
 

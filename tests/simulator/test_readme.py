@@ -105,7 +105,7 @@ def test_a_comparison_of_your_own(desk: Path) -> None:
     points = plan_experiment(load_experiment("speed.toml")).points
     assert [point.parameters["column"] for point in points] == ["walking"] * 5 + ["driving"] * 5
     assert points[0].scenario.vehicle.speed_mps == 1.5
-    assert {point.scenario.stop.visits for point in points} == {400}
+    assert {(point.scenario.stop.visits, point.scenario.stop.sim_time_s) for point in points} == {(None, 3600)}
 
 
 def test_reading_results(desk: Path) -> None:
