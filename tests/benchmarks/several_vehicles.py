@@ -3,8 +3,8 @@
     python tests/benchmarks/several_vehicles.py [--seeds 3] [--visits 240]
 
 20 clients walk about with at most 50 handwritten digits each (fetch them with `fedmule data mnist`); one of them takes
-part in a contact. Where meetings are common the vehicles share 400 × 400 m and hear each other over 100 m; where they
-are rare it is 2,000 × 2,000 m and 60 m.
+part in a contact, and all contacts are visits. Where meetings are common the vehicles share 400 × 400 m and hear each
+other over 100 m; where they are rare it is 2,000 × 2,000 m and 60 m.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def scenario(count: int, merge: str, size_m: float, range_m: float, seed: int, v
         {
             "seed": seed,
             "terrain": {"size_m": [size_m, size_m]},
-            "vehicle": {"count": count},
-            "clients": {"count": 20, "mobility": "waypoint"},
+            "vehicle": {"count": count, "contact": "approach", "in_passing": False},
+            "clients": {"count": 20, "mobility": "waypoint", "report_stagger": False},
             "radio": {"kind": "disc", "range_m": range_m, "rate_mbps": 10.0, "setup_s": 3.0},
             "learning": learning,
             "stop": {"visits": visits},
