@@ -326,9 +326,7 @@ def test_everything_has_a_name(file: Path, open_tab: OpenTab) -> None:
     assert tab.js("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-@pytest.mark.xfail(
-    reason="with staggered reports the page counts a vehicle in contact 0.3 s after its contact has ended"
-)
+@pytest.mark.xfail(reason="with staggered reports the page counts a vehicle in contact after its contact has ended")
 def test_arrivals_departures_jumps_and_several_vehicles(run: Run, tmp_path: Path, open_tab: OpenTab) -> None:
     end_s = run.track["sim_time_s"].max()
     track = run.track[~((run.track["node"] == "client") & (run.track["id"] == 2))]
