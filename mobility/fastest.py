@@ -79,7 +79,7 @@ class FastestRouter:
 
 def _inside(edges: FloatArray, ground: shapely.Polygon) -> FloatArray:
     """Edges [e,4] cut off at the border of the ground; NaN for those outside."""
-    lines = shapely.intersection(ground, shapely.linestrings(edges.reshape(-1, 2, 2)))
+    lines = np.asarray(shapely.intersection(ground, shapely.linestrings(edges.reshape(-1, 2, 2))))
     cut = np.full((len(edges), 4), np.nan)
     whole = np.flatnonzero((shapely.get_type_id(lines) == 1) & (shapely.length(lines) > 0))
     cut[whole] = shapely.get_coordinates(lines[whole]).reshape(-1, 4)
