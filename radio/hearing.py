@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.mobility.trajectory import Trajectories, Way, first_within, position_at
-from fedmule.radio.link import HAIR_S, Radio, Stretch, link_between, link_over_time, linked
+from fedmule.radio.link import Radio, Stretch, link_between, link_over_time, linked, start_of_link
 from fedmule.radio.obstruction import Obstruction
 
 FloatArray = NDArray[np.float64]
@@ -61,14 +61,4 @@ class Hearing:
         t = first_within(way.times, way.positions, *path, self.farthest_m, start_s, end_s)
         if t is None:
             return None
-        broken = t > start_s or not after_break
-        for stretch in self.link(way, client, t):
-            if stretch.rate_bps == 0:
-                broken = True
-            elif broken:
-                t += min(HAIR_S, (stretch.end_s - t) / 2) if t > start_s else 0.0
-                return t if t <= end_s else None
-            t = stretch.end_s
-            if t >= end_s:
-                break
-        return None
+        return start_of_link(self.link(way, client, t), t, start_s, end_s, after_break)

@@ -160,10 +160,30 @@ def first_linked(
     t = first_within(a.times, a.positions, b.times, b.positions, near_m, start_s, end_s)
     if t is None:
         return None
-    for stretch in link_between(radio, obstruction, a, b, t, extra_loss_db):
-        if stretch.rate_bps > 0:
-            t += min(HAIR_S, (stretch.end_s - t) / 2) if t > start_s else 0.0
-            return t if t <= end_s else None
+    return start_of_link(link_between(radio, obstruction, a, b, t, extra_loss_db), t, start_s, end_s)
+
+
+def start_of_link(
+    link: Iterator[Stretch], since_s: float, start_s: float, end_s: float, after_break: bool = False
+) -> float | None:
+    """First time in [start_s, end_s] at which a link from `since_s` on is up; None if there is none.
+
+    A link that comes up later than `start_s` counts from HAIR_S later on, if it lasts that long: so it is up then for
+    a clock that is off by rounding too. `after_break`: one that is up at `start_s` does not count before it has broken.
+    """
+    t = up_s = since_s
+    up = False
+    broken = since_s > start_s or not after_break
+    for stretch in link:
+        if stretch.end_s <= t:
+            continue
+        if stretch.rate_bps == 0:
+            broken, up = True, False
+        elif broken:
+            up, up_s = True, up_s if up else t
+            first = up_s + HAIR_S if up_s > start_s else up_s
+            if first < stretch.end_s:
+                return first if first <= end_s else None
         t = stretch.end_s
         if t >= end_s:
             break

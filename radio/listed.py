@@ -20,7 +20,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Intervals:
-    """When two are in contact, in order of time; intervals neither overlap nor adjoin."""
+    """When two are in contact, in order of time; intervals last longer than HAIR_S and neither overlap nor adjoin."""
 
     starts: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Intervals:
         if k == len(self.ends):
             return None
         # A little inside, as with positions: rounding of the clock must not put it before the contact.
-        t = self.starts[k] + min(HAIR_S, (self.ends[k] - self.starts[k]) / 2)
+        t = self.starts[k] + HAIR_S
         return t if t <= end_s else None
 
     def stretches(self, start_s: float, rate_bps: float) -> Iterator[Stretch]:
@@ -72,7 +72,7 @@ class ByList:
         who[list(clients)], who[list(vehicles)] = np.arange(len(clients)), len(clients) + np.arange(len(vehicles))
         contacts = contact_list.contacts
         pair = np.sort(np.stack([who[contacts.a], who[contacts.b]], axis=1), axis=1)
-        kept = (pair[:, 0] >= 0) & (contacts.end_s > contacts.start_s)  # a touch leaves no time to exchange
+        kept = (pair[:, 0] >= 0) & (contacts.end_s - contacts.start_s > HAIR_S)  # a touch leaves no time to exchange
         self._n = len(clients)
         self._low, self._high = pair[kept].T
         self._start_s, self._end_s = contacts.start_s[kept], contacts.end_s[kept]

@@ -13,7 +13,7 @@ from making import Disc, WifiDirect
 from fedmule.mobility.contact_lists import ContactList
 from fedmule.mobility.traces.contacts import merged
 from fedmule.radio.link import HAIR_S, rates_bps
-from fedmule.radio.listed import ByList, Intervals
+from fedmule.radio.listed import ByList
 
 NODES = 6  # 5 and 2 are vehicles, 0, 1 and 3 clients, and 4 takes no part
 VEHICLES, CLIENTS = [5, 2], [0, 1, 3]
@@ -93,7 +93,9 @@ def test_rates_and_delays_are_those_of_the_distance() -> None:
     assert by_list.met(0.0).tolist() == []
 
 
-def test_a_very_short_contact_is_heard_in_its_middle() -> None:
-    heard_s = Intervals([1.0], [1.0 + 1e-7]).first(0.0, 2.0)
-    assert heard_s is not None
-    assert 1.0 < heard_s < 1.0 + 1e-7
+def test_a_contact_shorter_than_a_moment_is_not_heard() -> None:
+    pairs, times = np.array([[0, 5], [0, 5], [1, 5]]), np.array([[1.0, 1.0 + 1e-7], [3.0, 4.0], [1.0, 1.0 + 1e-7]])
+    found = ContactList("list", [str(i) for i in range(NODES)], merged(pairs, times, NODES), {}, 3.0)
+    by_list = ByList(found, VEHICLES, CLIENTS, Disc(range_m=9.0), np.zeros(3))
+    assert by_list.first_heard(vehicle(0), 0, 0.0, 9.0) == 3.0 + HAIR_S
+    assert by_list.first_heard(vehicle(0), 1, 0.0, 9.0) is None

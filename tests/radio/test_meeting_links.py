@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import shapely
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedmule.mobility.terrain import Obstacle
 from fedmule.mobility.trajectory import Way, position_at
-from fedmule.radio.link import HAIR_S, Radio, first_linked, link_between, linked, rates_bps
+from fedmule.radio.link import HAIR_S, Radio, Stretch, first_linked, link_between, linked, rates_bps, start_of_link
 from fedmule.radio.obstruction import Obstruction
 from fedmule.radio.propagation import Shadowing
 from fedmule.simulator.streams import Streams
@@ -91,3 +93,25 @@ def test_head_on_and_never() -> None:
     beyond = Way(np.array([0.0, 10.0]), np.array([[51.0, 30.0], [51.0, 60.0]]))
     over_the_wall = first_linked(Disc(20.0), wall, below, beyond, 0.0, 10.0)
     assert over_the_wall == pytest.approx(6.5 + HAIR_S, abs=1e-9)  # both at 49.5
+
+
+def stretches(*ends_and_rates: tuple[float, float]) -> Iterator[Stretch]:
+    return iter([Stretch(end_s, rate_bps) for end_s, rate_bps in ends_and_rates])
+
+
+def test_a_link_counts_from_a_moment_later_if_it_lasts_that_long() -> None:
+    now, moment = 2315.6458701875226, 0.25 * HAIR_S
+    soon = np.nextafter(now, np.inf)
+    # Down for one step of the clock, up for none, then up: it starts when it lasts, and not at once.
+    link = stretches((soon, 0.0), (soon, 5.0), (now + 9, 4.0), (np.inf, 0.0))
+    assert start_of_link(link, now, now, now + 30) == soon + HAIR_S
+    # Too short to count, then again for long enough, in two stretches.
+    short = (now + 1, 0.0), (now + 1 + moment, 5.0), (now + 2, 0.0), (now + 2 + moment, 5.0), (np.inf, 6.0)
+    assert start_of_link(stretches(*short), now, now, now + 30) == now + 2 + HAIR_S
+    assert start_of_link(stretches(*short), now, now, now + 2) is None
+    # Up at once, even if not for long; with `after_break` only after it was down.
+    up = (now + moment, 5.0), (now + 1, 0.0), (np.inf, 5.0)
+    assert start_of_link(stretches(*up), now, now, now) == now
+    assert start_of_link(stretches((now, 0.0), *up), now, now, now) == now
+    assert start_of_link(stretches(*up), now, now, now + 30, after_break=True) == now + 1 + HAIR_S
+    assert start_of_link(stretches((np.inf, 5.0)), now, now, now + 30, after_break=True) is None
