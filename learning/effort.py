@@ -19,13 +19,13 @@ SCORING = 1 / 3  # FLOPs of evaluating a model on a sample ÷ those of its gradi
 # What a visit leaves for training alone beside that, as FLOPs at the speed of compiled gradient steps: a tenth of what
 # movement, routes, the exchange and the log cost at least, with one client and for each of up to MOST_COUNTED more.
 # Likewise the fixed costs of a step and of an evaluation.
-VISIT_FLOPS = 6e6
-CLIENT_FLOPS = 0.1e6
+VISIT_FLOPS = 9e6
+CLIENT_FLOPS = 0.15e6
 MOST_COUNTED = 60
 ROUND_FLOPS = 1e6  # likewise of a round of an ideal server
 STEP_FLOPS = 16e3
 EVALUATION_FLOPS = 0.8e6
-USUAL_VISITS = 180  # of a run that is not limited by visits
+USUAL_VISITS = 320  # of a run that is not limited by visits; in passing there are more contacts than visits
 
 
 @dataclass(frozen=True)
