@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmule.mobility.compiler import compiled
 from fedmule.mobility.models.movement import FloatArray, IntArray, Movement, Waypoints, somewhere
 
 
@@ -274,10 +275,20 @@ def position_at(times: Times, positions: FloatArray, t: Times, side: Literal["le
 
     Where two waypoints share a time (a jump), the later one counts, or the earlier one for side "left".
     """
-    leg = np.clip(np.searchsorted(times, t, side=side) - 1, 0, len(times) - 1)
-    following = np.minimum(leg + 1, len(times) - 1)
-    ends = np.where(np.isfinite(times[following]), times[following], times[leg])  # an endless leg stands still
-    span = ends - times[leg]
-    fraction = np.where(span > 0, (t - times[leg]) / np.where(span > 0, span, 1.0), 0.0)
-    steps = np.clip(fraction, 0.0, 1.0)[:, None] * (positions[following] - positions[leg])
-    return np.asarray(positions[leg] + steps)
+    return np.asarray(_positions_at(times, positions, t, side == "right"))
+
+
+@compiled
+def _positions_at(times: Times, positions: FloatArray, t: Times, right: bool) -> FloatArray:
+    found = np.empty((len(t), 2))
+    last = len(times) - 1
+    for i in range(len(t)):
+        passed = np.searchsorted(times, t[i], side="right") if right else np.searchsorted(times, t[i], side="left")
+        leg = min(max(passed - 1, 0), last)
+        following = min(leg + 1, last)
+        span = times[following] - times[leg]
+        fraction = (t[i] - times[leg]) / span if 0 < span < np.inf else 0.0  # an endless leg stands still
+        fraction = min(max(fraction, 0.0), 1.0)
+        for k in range(2):
+            found[i, k] = positions[leg, k] + fraction * (positions[following, k] - positions[leg, k])
+    return found

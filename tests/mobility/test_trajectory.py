@@ -111,3 +111,28 @@ def test_within_fractions(numbers, distance_m):
     inside = (share > enter + 1e-6) & (share < leave - 1e-6)
     assert distance[outside].min(initial=np.inf) > distance_m - 1e-9
     assert distance[inside].max(initial=0.0) < distance_m + 1e-9
+
+
+def plainly_at(times, positions, t, side):
+    """What `position_at` computes, in NumPy."""
+    leg = np.clip(np.searchsorted(times, t, side=side) - 1, 0, len(times) - 1)
+    following = np.minimum(leg + 1, len(times) - 1)
+    ends = np.where(np.isfinite(times[following]), times[following], times[leg])
+    span = ends - times[leg]
+    fraction = np.where(span > 0, (t - times[leg]) / np.where(span > 0, span, 1.0), 0.0)
+    return positions[leg] + np.clip(fraction, 0.0, 1.0)[:, None] * (positions[following] - positions[leg])
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_positions_on_a_path(side, ticks, seed, endless, absent):
+    """The same bits as in NumPy: between waypoints, at them, at jumps, before, after, on a leg that never ends."""
+    draw = np.random.default_rng(seed)
+    times, positions = np.sort(np.array(ticks, dtype=float)), draw.uniform(-50, 50, (len(ticks), 2))
+    if endless:
+        times[-1] = np.inf
+    if absent:
+        positions[draw.integers(len(ticks))] = np.nan
+    t = np.concatenate([times[np.isfinite(times)], draw.uniform(-2, 12, 20)])
+    np.testing.assert_array_equal(position_at(times, positions, t, side), plainly_at(times, positions, t, side))

@@ -17,7 +17,12 @@ from fedmule.simulator.engine import Simulation
 from fedmule.simulator.scenario.load import load_scenario
 
 SEEDS = (0, 1)
-QUICK = ["learning.evaluate_every=100000", "log.graph_every=0"]
+QUICK = [
+    "learning.evaluate_every=100000",
+    "learning.evaluate_contacts=false",
+    "learning.alone=false",
+    "log.graph_every=0",
+]
 
 Result = Callable[..., float]
 
