@@ -139,7 +139,7 @@ class Learner:
 
     @property
     def prior(self) -> float | None:
-        """How often the clients' priors count each label besides; None if no prior is used."""
+        """Number that the prior adds to the count of every label; None if no prior is used."""
         prior = self.algorithm.data.prior
         return None if prior is None else prior.extra
 

@@ -18,11 +18,11 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Prior:
-    """log p_i(y) of n clients and c labels, and whose rows are whose; `count` and `recount` fill it from the data."""
+    """log p_i(y) of n clients and c labels, from their training samples; changed in place when labels change."""
 
     log: Tensor  # [n,c]
     owner: Tensor  # [N] client of each row of the data
-    extra: float  # how often each label is counted besides, so that p is positive for labels a client does not have
+    extra: float  # added to the count of every label, so that p is positive for labels that a client does not have
 
     def of(self, rows: Tensor | slice) -> Tensor:
         """Return log p [R,c] of the clients that these rows [R] of the data belong to."""
@@ -46,8 +46,8 @@ class Prior:
         self.log[who] = (p / p.sum(dim=1, keepdim=True)).log_().to(self.log.dtype)
 
 
-def count(data: ClientData, extra: float) -> Prior:
-    """Return the prior of all clients, each label counted `extra` times besides."""
+def count_labels(data: ClientData, extra: float) -> Prior:
+    """Return the prior of all clients, with `extra` added to the count of every label."""
     log = data.features.new_empty((data.clients, data.classes))
     owner = torch.from_numpy(np.repeat(np.arange(data.clients), np.diff(data.first))).to(data.labels.device)
     prior = Prior(log, owner, extra)

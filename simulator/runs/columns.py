@@ -295,7 +295,7 @@ class _Totals(TypedDict):
     trained_bytes: Annotated[int, BYTES("of the parameters that were trained; other than `payload_bytes`: a stand-in")]
     prior: Annotated[
         float | None,
-        Column(REAL, "times that `learning.prior` counts each label besides the client's own; null without a prior"),
+        Column(REAL, "what `learning.prior` adds to the count of every label; null without a prior"),
     ]
     active: int
     delivered: int

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
 
 
-PRIOR_EXTRA = 0.5  # times that a prior counts each label besides, with prior = true
+PRIOR_EXTRA = 0.5  # added to the count of every label with prior = true
 
 
 class SyntheticDataset(Part):
@@ -260,8 +260,8 @@ class Learning(Part):
     max_train_samples: Count | None = key(None, "largest number of training samples of a client")
     prior: bool | Positive = key(
         False,
-        "add the logarithm of a client's own label frequencies to its models' scores, in training and in use: for "
-        f"clients with different labels; each label is counted {PRIOR_EXTRA:g} times besides, or this number of times",
+        "add the logarithm of a client's own label frequencies to the scores of its models, in training and in use, "
+        f"for clients whose labels differ; true adds {PRIOR_EXTRA:g} to the count of every label, a number adds itself",
     )
     step_size: Positive = key(0.1, "step size η of the gradient steps")
     batch_size: Count = key(20, "samples per gradient step")
@@ -310,7 +310,7 @@ class Learning(Part):
 
     @property
     def prior_extra(self) -> float | None:
-        """How often the prior counts each label besides; None: there is no prior."""
+        """Number that the prior adds to the count of every label; None: there is no prior."""
         return (PRIOR_EXTRA if self.prior else None) if isinstance(self.prior, bool) else self.prior
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
