@@ -26,7 +26,7 @@ class Prior:
 
     def of(self, rows: Tensor | slice) -> Tensor:
         """Return log p [R,c] of the clients that these rows [R] of the data belong to."""
-        return self.log[self.owner[rows]]
+        return self.log.index_select(0, self.owner[rows])
 
     def to(self, device: torch.device) -> Prior:
         """Return the same prior on this device."""
@@ -42,8 +42,7 @@ class Prior:
         counts = torch.zeros(total * classes, dtype=torch.float64, device=device)
         counts = counts.index_add_(0, cells, torch.ones_like(cells, dtype=torch.float64)).view(total, classes)
         who = torch.from_numpy(clients).to(device)
-        p = counts[who] + self.extra
-        self.log[who] = (p / p.sum(dim=1, keepdim=True)).log_().to(self.log.dtype)
+        self.log[who] = torch.log_softmax((counts[who] + self.extra).log_(), dim=1).to(self.log.dtype)
 
 
 def count_labels(data: ClientData, extra: float) -> Prior:

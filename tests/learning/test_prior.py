@@ -69,6 +69,8 @@ def test_labels_that_a_client_or_nobody_has_get_a_finite_prior():
     expected = np.log(np.array([[0.5, 0.5, 3.5, 0.5, 0.5], [1.5, 2.5, 0.5, 0.5, 0.5]]) / 5.5)
     np.testing.assert_allclose(data.prior.log, expected, rtol=1e-6)
     assert size_of(data) > size_of(data.with_prior(None))
+    for extreme in (5e-324, 1.7e308):
+        assert torch.isfinite(data.with_prior(extreme).prior.log).all()
 
 
 @pytest.mark.parametrize("kind", ["rotated", "permuted"])

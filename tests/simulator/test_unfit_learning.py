@@ -51,7 +51,7 @@ from fedmule.analysis import load_run
         ("prior=0", "greater than 0"),
         ("prior=-1", "greater than 0"),
         ("prior=inf", "a finite number"),
-        ("prior='yes'", "true"),
+        ('prior="yes"', "true or false"),
     ],
 )
 def test_numbers_out_of_range(refused: Run, text: str, allowed: str) -> None:
