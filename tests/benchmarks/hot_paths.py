@@ -160,8 +160,8 @@ def prior_benchmark(model: Any, rounds: int) -> tuple[float, float]:
     """Whole updates of one client with a prior, against the same without."""
     with_prior, without = algorithm(20, model, prior=0.5), algorithm(20, model)
 
-    def updates(of: Slack) -> Callable[[], None]:
-        return lambda: [of.update(Contact(np.array([client]), 1, 0.0)) for client in range(20)] and None
+    def updates(of: Slack) -> Callable[[], Any]:
+        return lambda: [of.update(Contact(np.array([client]), 1, 0.0)) for client in range(20)]
 
     us, times = ratio(updates(with_prior), updates(without), rounds)
     return us / (20 * without.steps), times
