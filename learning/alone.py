@@ -117,5 +117,5 @@ class Alone:
         for i in who.tolist():
             client = int(self.clients[i])
             rows = slice(int(data.test_first[client]), int(data.first[client + 1]))
-            found = judge(self._task, self.models[i], data.features[rows], data.labels[rows].cpu().numpy())
+            found = judge(self._task, self.models[i], rows, data.labels[rows].cpu().numpy())
             self._accuracy[client] = 1 - found.wrong.mean()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedmule.learning.algorithms.base import Algorithm, Constraint, IntArray
+from fedmule.learning.steps import scores
 
 FloatArray = NDArray[np.float64]
 Number = TypeVar("Number", np.int64, np.float64)
@@ -130,16 +131,16 @@ class Evaluator:
     def _correct(self, x: Tensor, score: Score, client: int) -> Tensor:
         """How many of a client's samples a model classifies correctly: a number that stays on the device."""
         first = int(score.first[client])
-        end = first + int(score.count[client])
-        return (self._scores(x, first, end).argmax(dim=1) == self._data.labels[first:end]).sum()
+        rows = slice(first, first + int(score.count[client]))
+        return (self._scores(x, rows).argmax(dim=1) == self._data.labels[rows]).sum()
 
     def _train_losses(self) -> FloatArray:
         stale, losses = sorted(self._stale), []
         for client in stale:
             first = int(self._data.first[client])
-            end = first + int(self._data.train_count[client])
-            scores = self._scores(self._algorithm.models[client], first, end)
-            losses.append(torch.nn.functional.cross_entropy(scores, self._data.labels[first:end]))
+            rows = slice(first, first + int(self._data.train_count[client]))
+            found = self._scores(self._algorithm.models[client], rows)
+            losses.append(torch.nn.functional.cross_entropy(found, self._data.labels[rows]))
         if stale:
             self._train_loss[stale] = torch.stack(losses).cpu().numpy()
         self._stale.clear()
@@ -150,8 +151,7 @@ class Evaluator:
         data, right = self._data, []
         for first in range(0, len(self._test_rows), SAMPLES_AT_ONCE):
             rows = self._test_rows[first : first + SAMPLES_AT_ONCE]
-            scores = self._algorithm.model.scores(x, data.features[rows])
-            right.append((scores.argmax(dim=1) == data.labels[rows]).cpu().numpy())
+            right.append((self._scores(x, rows).argmax(dim=1) == data.labels[rows]).cpu().numpy())
         return np.concatenate(right).astype(np.int64)
 
     def _one_model_on_all(self, x: Tensor) -> tuple[IntArray, FloatArray]:
@@ -160,15 +160,14 @@ class Evaluator:
         right, loss = [], []
         for first in range(0, len(data.labels), SAMPLES_AT_ONCE):
             rows = slice(first, first + SAMPLES_AT_ONCE)
-            scores = self._scores(x, rows.start, rows.stop)
-            labels = data.labels[rows]
-            right.append((scores.argmax(dim=1) == labels).cpu().numpy())
-            loss.append(torch.nn.functional.cross_entropy(scores, labels, reduction="none").cpu().numpy())
+            found, labels = self._scores(x, rows), data.labels[rows]
+            right.append((found.argmax(dim=1) == labels).cpu().numpy())
+            loss.append(torch.nn.functional.cross_entropy(found, labels, reduction="none").cpu().numpy())
         losses = _per_client(np.concatenate(loss).astype(np.float64), data.first[:-1], data.train_count)
         return np.concatenate(right).astype(np.int64), losses / data.train_count
 
-    def _scores(self, x: Tensor, first: int, end: int) -> Tensor:
-        return self._algorithm.model.scores(x, self._data.features[first:end])
+    def _scores(self, x: Tensor, rows: Tensor | slice) -> Tensor:
+        return scores(self._algorithm.model, self._data, x, rows)
 
     def _smoothness_of_loss(self) -> float | None:
         if not self._smoothness_known:

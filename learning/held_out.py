@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedmule.learning.algorithms.base import IntArray, Task
-from fedmule.learning.steps import descend
+from fedmule.learning.steps import descend, scores
 
 FOLDS = 4  # a fold holds out every fourth sample
 MOST_HELD = 100  # samples of a fold; of more samples a smaller share is held out
@@ -73,16 +73,16 @@ def train(task: Task, x: Tensor, batches: Tensor, first_step: float) -> Tensor:
     return x
 
 
-def judge(task: Task, x: Tensor, features: Tensor, labels: IntArray) -> Trial:
-    """Evaluate a model x [d] on samples [N,f]; one that is not finite has everything wrong."""
-    scores = task.model.scores(x, features).cpu().numpy().astype(np.float64)
+def judge(task: Task, x: Tensor, rows: Tensor | slice, labels: IntArray) -> Trial:
+    """Evaluate a model x [d] on rows of the data with these labels [N]; one that is not finite has everything wrong."""
+    found = scores(task.model, task.data, x, rows).cpu().numpy().astype(np.float64)
     at = np.arange(len(labels))
-    highest = scores.max(axis=1)
+    highest = found.max(axis=1)
     with np.errstate(invalid="ignore"):  # inf − inf, where a model diverged
-        loss = np.log(np.exp(scores - highest[:, None]).sum(axis=1)) + highest - scores[at, labels]
+        loss = np.log(np.exp(found - highest[:, None]).sum(axis=1)) + highest - found[at, labels]
     if not math.isfinite(loss.sum()):
         return Trial(np.ones(len(labels), dtype=bool), np.full(len(labels), np.inf))
-    return Trial(scores.argmax(axis=1) != labels, loss)
+    return Trial(found.argmax(axis=1) != labels, loss)
 
 
 class Pools:
@@ -97,10 +97,10 @@ class Pools:
         self._rows = [self._in_order(i) for i in range(len(clients))]
 
     def held(self, i: int, fold: int) -> tuple[Tensor, IntArray]:
-        """Return features and labels of the samples that a fold of the i-th client holds out."""
+        """Return rows and labels of the samples that a fold of the i-th client holds out."""
         data = self._task.data
         rows = torch.from_numpy(self._rows[i][fold :: self._stride(i)]).to(data.labels.device)
-        return data.features[rows], data.labels[rows].cpu().numpy()
+        return rows, data.labels[rows].cpu().numpy()
 
     def batches(self, members: Iterable[tuple[int, int]], steps: int) -> Tensor:
         """Draw batches [steps,S,B] for (client, fold) pairs; fold −1 is training on all samples."""

@@ -76,6 +76,7 @@ def steps(
     strength: float,
     eps: Array,
     first: bool,
+    prior: Array,
     outputs: Array,
     errors: Array,
     factors: Array,
@@ -84,7 +85,8 @@ def steps(
     """Train a model x [d] in place and return the mean loss; `layers` are views of x: weights [out,in] and bias.
 
     `batches` are rows [steps,B] of features and labels; `scale` is −η/B. Unless `strength` is 0, each step pulls the
-    model towards the tube of half-widths eps [d] around the anchor [d]: before the step if `first`, else after.
+    model towards the tube of half-widths eps [d] around the anchor [d]: before the step if `first`, else after. The
+    prior [c] is added to scores; [0]: nothing is added.
     """
     count, batch = batches.shape
     last = len(layers) - 1
@@ -96,6 +98,9 @@ def steps(
             weights, bias = layers[layer]
             _multiply(a, own, weights, bias, layer < last, outputs[layer])
             a, own = outputs[layer], every
+        for b in range(batch):
+            for k in range(len(prior)):
+                a[b, k] += prior[k]
         loss += _softmax_error(a, labels, rows, len(layers[last][1]), scale, errors[last])
         for layer in range(last, 0, -1):
             _back(errors[layer], layers[layer][0], outputs[layer - 1], every, factors, errors[layer - 1])

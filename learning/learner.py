@@ -138,6 +138,12 @@ class Learner:
         return self.algorithm.trained_bytes
 
     @property
+    def prior(self) -> float | None:
+        """Number that the prior adds to the count of every label; None if no prior is used."""
+        prior = self.algorithm.data.prior
+        return None if prior is None else prior.extra
+
+    @property
     def beta(self) -> float | None:
         """The penalty β the algorithm is run with."""
         return self.algorithm.beta

@@ -20,8 +20,9 @@ def estimate(clients: int, parameters: int, state_copies: int, data_bytes: int) 
 
 
 def size_of(data: ClientData) -> int:
-    """Return the bytes of the samples and their labels."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in (data.features, data.labels))
+    """Return the bytes of the samples, their labels and the clients' priors."""
+    tensors = [data.features, data.labels] + ([] if data.prior is None else [data.prior.log, data.prior.owner])
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def free_bytes(device: torch.device) -> int | None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.models.protocol import Model, layers
+from fedmule.learning.models.protocol import Model, gradient_of_scores, layers, takes_prior
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,24 @@ def kernels_for(*tensors: Tensor) -> Any:
     return kernels
 
 
-def gradient(model: Model, data: ClientData, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B]."""
-    if getattr(model, "random", False):
-        random: Any = model
-        found: tuple[Tensor, Tensor] = random.gradient(x, data.features[rows], data.labels[rows], noise_seeds(rows))
-        return found
-    return model.gradient(x, data.features[rows], data.labels[rows])
+def gradient(model: Any, data: ClientData, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B], with the clients' priors."""
+    batch = data.features[rows], data.labels[rows]
+    seeds = [noise_seeds(rows)] if getattr(model, "random", False) else []
+    found: tuple[Tensor, Tensor]
+    if data.prior is None:
+        found = model.gradient(x, *batch, *seeds)
+    elif takes_prior(model.gradient):
+        found = model.gradient(x, *batch, *seeds, prior=data.prior.of(rows[:, 0]))
+    else:
+        found = gradient_of_scores(model, x, *batch, data.prior.of(rows[:, 0]))
+    return found
+
+
+def scores(model: Model, data: ClientData, x: Tensor, rows: Tensor | slice) -> Tensor:
+    """Return class scores [N,c] of one model x [d] on these rows of the data, with the prior of each row's client."""
+    found = model.scores(x, data.features[rows])
+    return found if data.prior is None else found + data.prior.of(rows)
 
 
 def noise_seeds(rows: Tensor) -> list[int]:
@@ -84,9 +95,11 @@ def descend(
 ) -> tuple[Tensor, Tensor | float]:
     """Run SGD over batches [steps,S,B], x ← x − η g(x) and the pull; return the models [S,d] and the mean loss."""
     own = getattr(model, "descend", None)  # all steps of a visit at once, if the model can
-    found: tuple[Tensor, Tensor | float] | None = own(x, data, batches, eta, pull) if own else None
-    if found is not None:
-        return found
+    if own and (data.prior is None or takes_prior(own)):
+        prior = {} if data.prior is None else {"prior": data.prior.of(batches[0, :, 0])}
+        found: tuple[Tensor, Tensor | float] | None = own(x, data, batches, eta, pull, **prior)
+        if found is not None:
+            return found
     losses = x.new_zeros(())
     for rows in batches:
         g, loss = gradient(model, data, x, rows)

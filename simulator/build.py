@@ -25,7 +25,7 @@ from fedmule.learning.errors import DataError, MemoryShortError
 from fedmule.learning.evaluate import Evaluator
 from fedmule.learning.learner import Learner
 from fedmule.learning.models.protocol import Model, layers
-from fedmule.learning.models.trial import try_model, wrap
+from fedmule.learning.models.trial import try_model, try_prior, wrap
 from fedmule.learning.tokens import carried_by
 from fedmule.simulator.errors import Problem, ScenarioError, UserError
 from fedmule.simulator.population import Sites, compute_flops_per_s
@@ -42,7 +42,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
     """Build data and client state on the device; everyone starts with the same random model."""
     keys = scenario.learning
     device = choose_device(keys.device)
-    data = build_data(scenario, streams, plugins, sites.site)
+    data = build_data(scenario, streams, plugins, sites.site).with_prior(keys.prior_extra)
     model = build_model(scenario, streams, plugins, data)
     _check_widths(scenario, keys.algorithm, "learning.algorithm", layers(model))
     chosen = choose(keys.algorithm, "learning.algorithm", plugins)
@@ -180,12 +180,15 @@ def build_model(scenario: Scenario, streams: Streams, plugins: Plugins, data: Cl
             model: Any = choose(keys, "learning.model", plugins).make(**given)
         model = wrap(model, data) if isinstance(model, torch.nn.Module) else model
         try_model(model, data)
+    if data.prior is not None:
+        with _explained(scenario, "learning.prior", scenario.learning.prior):
+            try_prior(model, data)
     checked: Model = model
     return checked
 
 
 @contextmanager
-def _explained(scenario: Scenario, key: str, value: str) -> Iterator[None]:
+def _explained(scenario: Scenario, key: str, value: str | float) -> Iterator[None]:
     """Turn an error about data or a model into one that names the scenario's key."""
     try:
         yield

@@ -233,6 +233,7 @@ class Ledger:
             "payload_bytes": learner.payload_bytes,
             "payload_flops_per_sample": learner.payload_flops_per_sample,
             "trained_bytes": learner.trained_bytes,
+            "prior": learner.prior,
             "active": self.active,
             "delivered": self.delivered,
             "gradient_steps": int(self.gradient_steps.sum()),

@@ -20,6 +20,7 @@ from fedmule.learning.algorithms.base import (
     Work,
 )
 from fedmule.learning.algorithms.fedavg import FedAvg, mean_by_samples
+from fedmule.learning.steps import scores
 
 
 class Clusters(FedAvg):
@@ -103,9 +104,8 @@ class IFCA(Clusters):
             client = int(clients[i])
             first = int(self.data.first[client])
             rows = slice(first, first + int(self.data.train_count[client]))
-            features, labels = self.data.features[rows], self.data.labels[rows]
-            scores = [self.model.scores(centre, features) for centre in sent[i]["centres"]]
-            losses = torch.stack([torch.nn.functional.cross_entropy(s, labels) for s in scores])
+            found = [scores(self.model, self.data, centre, rows) for centre in sent[i]["centres"]]
+            losses = torch.stack([torch.nn.functional.cross_entropy(s, self.data.labels[rows]) for s in found])
             choice[i] = int(losses.argmin())
         return choice
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from fedmule.learning.algorithms.base import Contact, Exchange, IntArray, Parcel, Steps, Task, Work
 from fedmule.learning.algorithms.rwsadmm import Slack
 from fedmule.learning.models.protocol import layers
+from fedmule.learning.steps import scores
 
 FloatArray = NDArray[np.float64]
 
@@ -206,11 +207,8 @@ class Neighbourhood(Slack):
             near, y = parcel["near_without"], parcel["token_without"]
             end = int(self.data.first[client] + self.data.train_count[client])
             rows = slice(end - held_out[i], end)
-            features, labels = self.data.features[rows], self.data.labels[rows]
-            errors[i] = [
-                float((self.model.scores(y + rho * (near - y), features).argmax(dim=1) != labels).float().mean())
-                for rho in MIXTURES.tolist()
-            ]
+            found = [scores(self.model, self.data, y + rho * (near - y), rows) for rho in MIXTURES.tolist()]
+            errors[i] = [float((s.argmax(dim=1) != self.data.labels[rows]).float().mean()) for s in found]
         return errors
 
     def _note(self, clients: IntArray, errors: FloatArray) -> None:

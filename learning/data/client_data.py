@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedmule.learning.data.prior import Prior, count_labels
 from fedmule.learning.errors import DataError
 
 IntArray = NDArray[np.int64]
@@ -28,6 +29,7 @@ class ClientData:
     validation_count: IntArray | None = None  # [n]; None if there is no validation part
     shape: tuple[int, ...] = ()  # of one sample, such as (channels, height, width); () for plain features
     site: IntArray | None = None  # [n] each client's site, such as its squad; None if sites do not matter
+    prior: Prior | None = None  # added to the scores of clients' models; None: nothing is added
 
     @property
     def clients(self) -> int:
@@ -69,8 +71,13 @@ class ClientData:
                 raise DataError(f"client {client} has {count[client]} {name} samples; every client needs at least one")
 
     def to(self, device: torch.device) -> ClientData:
-        """Return the same data with features and labels on this device."""
-        return replace(self, features=self.features.to(device), labels=self.labels.to(device))
+        """Return the same data with features, labels and prior on this device."""
+        prior = None if self.prior is None else self.prior.to(device)
+        return replace(self, features=self.features.to(device), labels=self.labels.to(device), prior=prior)
+
+    def with_prior(self, extra: float | None) -> ClientData:
+        """Return the same data with a prior that adds `extra` to the count of every label; None: without a prior."""
+        return replace(self, prior=None if extra is None else count_labels(self, extra))
 
 
 def check_features(features: Any, shape: tuple[int, ...]) -> None:

@@ -80,6 +80,7 @@ class SiteData:
             index = torch.from_numpy(self._indices(np.flatnonzero(site == at)))
             found = shift.at(int(at), data.features[index], data.labels[index])
             data.features[index], data.labels[index] = found
+        self._recount(np.arange(data.clients))
 
     def move(self, clients: IntArray, sites: IntArray) -> None:
         """Change the data of these clients, who move, to those of their new sites."""
@@ -88,6 +89,12 @@ class SiteData:
             rows = slice(int(self.data.first[client]), int(self.data.first[client + 1]))
             self.data.features[rows], self.data.labels[rows] = self._shift.at(site, *self._plain[client])
         self.data.site[clients] = sites
+        self._recount(clients)
+
+    def _recount(self, clients: IntArray) -> None:
+        """Bring the prior of these clients up to date: their labels have changed."""
+        if self.data.prior is not None and len(clients):
+            self.data.prior.recount(self.data, clients)
 
     def _rows(self, client: int) -> tuple[Tensor, Tensor]:
         rows = slice(int(self.data.first[client]), int(self.data.first[client + 1]))

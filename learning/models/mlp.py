@@ -42,14 +42,20 @@ class MLP:
         ]
         return torch.from_numpy(np.concatenate(parts).astype(np.float32))
 
-    def gradient(self, x: Tensor, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return gradients [S,d] and losses [S] of models x [S,d], each on its own batch [S,B,f], [S,B]."""
+    def gradient(
+        self, x: Tensor, features: Tensor, labels: Tensor, prior: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return gradients [S,d] and losses [S] of models x [S,d], each on its own batch [S,B,f], [S,B].
+
+        A prior [S,c] is added to their scores.
+        """
         layers = self._layers(x)
         inputs = [features]  # of each layer [S,B,·]
         for weights, bias in layers[:-1]:
             inputs.append(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights.mT).relu_())
         weights, bias = layers[-1]
-        error, loss = softmax_error(torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights.mT), labels)
+        scores = torch.baddbmm(bias.unsqueeze(1), inputs[-1], weights.mT)
+        error, loss = softmax_error(scores if prior is None else scores + prior.unsqueeze(1), labels)
         gradient = torch.empty_like(x)
         to_layers = self._layers(gradient)
         for depth in range(len(layers) - 1, -1, -1):
@@ -62,14 +68,22 @@ class MLP:
         return gradient, loss
 
     def descend(
-        self, x: Tensor, data: ClientData, batches: Tensor, eta: float, pull: Pull | None
+        self,
+        x: Tensor,
+        data: ClientData,
+        batches: Tensor,
+        eta: float,
+        pull: Pull | None,
+        prior: Tensor | None = None,
     ) -> tuple[Tensor, float] | None:
         """Take all steps of a visit by compiled loops; None if they cannot or a subclass overrides `gradient`."""
         pull = pull or Pull(x, 0.0)
-        kernels = kernels_for(x, data.features, pull.anchor)
+        prior = x.new_empty(len(x), 0) if prior is None else prior  # [S,0]: nothing is added
+        kernels = kernels_for(x, data.features, pull.anchor, prior)
         if kernels is None or type(self).gradient is not MLP.gradient:
             return None
         starts, rows, samples = x.numpy(), batches.numpy(), (data.features.numpy(), data.labels.numpy())
+        priors = prior.numpy()
         size, number = rows.shape[2], starts.dtype.type
         anchors, eps = pull.anchor.view(-1, self.parameters).numpy(), kernels.widths(pull.eps, starts[0])
         model, layers, space = self._workspace(kernels, size, starts.dtype)
@@ -78,7 +92,8 @@ class MLP:
         for i in range(len(starts)):
             model[:] = starts[i]
             batch, anchor = np.ascontiguousarray(rows[:, i]), anchors[i % len(anchors)]
-            loss += kernels.steps(model, layers, *samples, batch, scale, anchor, strength, eps, pull.first, *space)
+            pulled = anchor, strength, eps, pull.first
+            loss += kernels.steps(model, layers, *samples, batch, scale, *pulled, priors[i], *space)
             trained[i] = model
         return torch.from_numpy(trained), loss / len(starts)
 

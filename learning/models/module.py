@@ -45,9 +45,17 @@ class ModuleModel:
         return self._start.clone()
 
     def gradient(
-        self, x: Tensor, features: Tensor, labels: Tensor, seeds: list[int] | None = None
+        self,
+        x: Tensor,
+        features: Tensor,
+        labels: Tensor,
+        seeds: list[int] | None = None,
+        prior: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return gradients [S,d] and losses [S] of models x [S,d], each on its own batch [S,B,f], [S,B]."""
+        """Return gradients [S,d] and losses [S] of models x [S,d], each on its own batch [S,B,f], [S,B].
+
+        A prior [S,c] is added to their scores.
+        """
         self._module.train()
         gradients, losses = [], []
         devices = [x.device.index or 0] if x.is_cuda else []
@@ -57,6 +65,7 @@ class ModuleModel:
                 if seeds is not None:
                     torch.manual_seed(seeds[i])
                 scores = self._scores(self._arranged(parts), features[i], self._format)
+                scores = scores if prior is None else scores + prior[i]
                 loss = torch.nn.functional.cross_entropy(scores, labels[i])
             found = torch.autograd.grad(loss, list(parts.values()))
             gradients.append(torch.cat([g.reshape(-1) for g in found]))
@@ -71,7 +80,13 @@ class ModuleModel:
             return torch.cat([self._scores(parts, part, self._format) for part in torch.split(features, 128)])
 
     def descend(
-        self, x: Tensor, data: ClientData, batches: Tensor, eta: float, pull: Pull | None
+        self,
+        x: Tensor,
+        data: ClientData,
+        batches: Tensor,
+        eta: float,
+        pull: Pull | None,
+        prior: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Take all steps of a visit in place on a copy of x [S,d], in the memory format that is fastest."""
         self._module.train()
@@ -85,6 +100,7 @@ class ModuleModel:
                     if seeds:
                         torch.manual_seed(seeds[step][i])
                     scores = self._scores(self._arranged(leaves), data.features[rows], self._format)
+                    scores = scores if prior is None else scores + prior[i]
                     loss = torch.nn.functional.cross_entropy(scores, data.labels[rows])
                     found = torch.autograd.grad(loss, list(leaves.values()))
                     with torch.no_grad():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from functools import lru_cache
+from inspect import signature
+from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fedmule.learning.data.client_data import ClientData
@@ -19,6 +23,10 @@ class Model(Protocol):
     - `layers`: the number of parameters of each layer by name, in their order in the vector.
     - `descend(x, data, batches, eta, pull)`: takes all steps of a visit at once, faster than `gradient`; it may return
       None where it cannot.
+
+    With `learning.prior`, the loss is the cross-entropy of scores + prior. `gradient` and `descend` are passed the
+    clients' priors [S,c] as `prior` where they have an argument of that name; `scores` never includes it. Where
+    `gradient` has none, autograd computes it through `scores`; where that cannot be, the model is refused.
     """
 
     parameters: int
@@ -42,6 +50,29 @@ class Model(Protocol):
     def smoothness(self, data: ClientData) -> float | None:
         """Return the smoothness constant L of the clients' losses; None if unknown."""
         ...
+
+
+def takes_prior(function: Callable[..., Any]) -> bool:
+    """Tell whether a model's `gradient` or `descend` has an argument `prior`."""
+    return _takes_prior(getattr(function, "__func__", function))
+
+
+@lru_cache(maxsize=64)
+def _takes_prior(function: Callable[..., Any]) -> bool:
+    return "prior" in signature(function).parameters
+
+
+def gradient_of_scores(
+    model: Model, x: Tensor, features: Tensor, labels: Tensor, prior: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return gradients [S,d] and losses [S] of the cross-entropy of scores + prior [S,c], one client at a time."""
+    gradients, losses = [], []
+    for i in range(len(x)):
+        leaf = x[i].detach().clone().requires_grad_()
+        loss = torch.nn.functional.cross_entropy(model.scores(leaf, features[i]) + prior[i], labels[i])
+        gradients.append(torch.autograd.grad(loss, leaf)[0])
+        losses.append(loss.detach())
+    return torch.stack(gradients), torch.stack(losses)
 
 
 def layers(model: Model) -> dict[str, int]:

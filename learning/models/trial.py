@@ -12,7 +12,9 @@ from torch import Tensor
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.errors import DataError
 from fedmule.learning.models.module import ModuleModel
+from fedmule.learning.models.protocol import gradient_of_scores, takes_prior
 
+NEEDED = "give its gradient an argument `prior` [S,c] that is added to the scores"
 PARTS = ("parameters", "start", "gradient", "scores", "flops", "smoothness")
 
 
@@ -65,6 +67,31 @@ def try_model(model: Any, data: ClientData) -> None:
         )
     if not (math.isfinite(flops) and flops >= 0):
         raise DataError(f"its flops must be a number, 0 or more, not {flops}")
+
+
+def try_prior(model: Any, data: ClientData) -> None:
+    """Raise a DataError unless the model's gradient can be computed with a prior, on a few of these samples."""
+    features, labels = data.features[:2].unsqueeze(0), data.labels[:2].unsqueeze(0)
+    start = model.start(np.random.default_rng(0)).to(features.device).unsqueeze(0)
+    prior = features.new_zeros(1, data.classes)
+    seeds = [[0]] if getattr(model, "random", False) else []
+    with torch.random.fork_rng(devices=[]):
+        expected, _ = model.gradient(start, features, labels, *seeds)
+        try:
+            if takes_prior(model.gradient):
+                found, _ = model.gradient(start, features, labels, *seeds, prior=prior)
+                _check_shape("its gradient with a prior", found, (1, model.parameters))
+            else:
+                found, _ = gradient_of_scores(model, start, features, labels, prior)
+        except DataError:
+            raise
+        except Exception as error:  # whatever the user's model raises
+            raise DataError(f"the model cannot be trained with a prior: {error!r}; {NEEDED}") from None
+    if not torch.allclose(found, expected, rtol=1e-3, atol=1e-3 * max(1e-3, float(expected.abs().max()))):
+        what = "a prior of zeros changes its gradient"
+        if not takes_prior(model.gradient):
+            what = "its gradient is not that of the cross-entropy of its scores"
+        raise DataError(f"the model cannot be trained with a prior: {what}; {NEEDED}")
 
 
 def _check_shape(what: str, value: Any, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> None:

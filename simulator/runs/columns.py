@@ -293,6 +293,10 @@ class _Totals(TypedDict):
         Column(REAL, "`learning.payload_flops_per_sample`; null where computing costs what the trained model costs"),
     ]
     trained_bytes: Annotated[int, BYTES("of the parameters that were trained; other than `payload_bytes`: a stand-in")]
+    prior: Annotated[
+        float | None,
+        Column(REAL, "what `learning.prior` adds to the count of every label; null without a prior"),
+    ]
     active: int
     delivered: int
     gradient_steps: int

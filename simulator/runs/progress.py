@@ -230,7 +230,8 @@ def summary_text(summary: Summary, folder: str) -> str:
         f"({summary['host_time_s']:.1f} s here); {WHY[why] if why else 'it ended'}",
         f"  learnt   personal models {summary['personal_test_acc_mean']:.1%} of test samples right, mean over "
         f"clients (at the start {summary['start_personal_test_acc_mean']:.1%}); token "
-        + ("unknown" if token is None else f"{token:.1%}"),
+        + ("unknown" if token is None else f"{token:.1%}")
+        + ("" if summary["prior"] is None else "; each with a prior of the client's own labels"),
         f"  cost     {megabytes(sent)} on the air in {lasting(summary['airtime_s'])}, driving "
         f"{clock(summary['travel_s'])}, {summary['gradient_steps']} gradient steps",
         *([_payload_line(summary)] if stand_in else []),

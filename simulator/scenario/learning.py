@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
 
 
+PRIOR_EXTRA = 0.5  # added to the count of every label with prior = true
+
+
 class SyntheticDataset(Part):
     makes = "learning.data.synthetic:synthetic"
     kind: Literal["synthetic"] = key("synthetic", "Synthetic(alpha, beta): a linear classifier per client")
@@ -255,6 +258,11 @@ class Learning(Part):
     test_share: Annotated[float, Field(gt=0, lt=1)] = key(0.25, "share of each client's samples kept for testing")
     validation_share: Annotated[float, Field(ge=0, lt=1)] = key(0.0, "share kept for choosing hyper-parameters")
     max_train_samples: Count | None = key(None, "largest number of training samples of a client")
+    prior: bool | Positive = key(
+        False,
+        "add the logarithm of a client's own label frequencies to the scores of its models, in training and in use, "
+        f"for clients whose labels differ; true adds {PRIOR_EXTRA:g} to the count of every label, a number adds itself",
+    )
     step_size: Positive = key(0.1, "step size η of the gradient steps")
     batch_size: Count = key(20, "samples per gradient step")
     local_steps: Count = key(
@@ -299,6 +307,11 @@ class Learning(Part):
     device: Literal["auto", "cpu", "cuda"] = key(
         "auto", "where models and data are kept: auto takes a GPU if there is one"
     )
+
+    @property
+    def prior_extra(self) -> float | None:
+        """Number that the prior adds to the count of every label; None: there is no prior."""
+        return (PRIOR_EXTRA if self.prior else None) if isinstance(self.prior, bool) else self.prior
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check shares, and who can take part."""

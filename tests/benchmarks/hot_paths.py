@@ -49,13 +49,14 @@ def ratio(ours: Callable[[], Any], plain: Callable[[], Any], rounds: int) -> tup
 BETA, KAPPA, EPS = 1.0, 0.5, 0.005
 
 
-def algorithm(clients: int, model: Any, shape: tuple[int, ...] = ()) -> Slack:
+def algorithm(clients: int, model: Any, shape: tuple[int, ...] = (), prior: float | None = None) -> Slack:
     """RWSADMM over clients with 60 random samples each."""
     generator = torch.Generator().manual_seed(0)
     width = math.prod(shape) if shape else model.widths[0]
     features = torch.randn(60 * clients, width, generator=generator) / math.sqrt(width)  # so that no step is too long
     labels = torch.randint(10, (60 * clients,), generator=generator)
     data = ClientData(features, labels, 10, 60 * np.arange(clients + 1), np.full(clients, 50), shape=shape)
+    data = data.with_prior(prior)
     start = model.start(np.random.default_rng(0))
     settings = Settings(step_size=0.1, batch_size=20, local_steps=10, open_at=2.0)
     task = Task(data, model, settings, start, Streams(0).draw("batches"))
@@ -155,6 +156,27 @@ def cnn_benchmark(rounds: int) -> tuple[float, float]:
     return update_benchmark(1, rounds, ModuleModel(copy.deepcopy(module), shape), module, shape)
 
 
+def prior_benchmark(model: Any, rounds: int) -> tuple[float, float]:
+    """Whole updates of one client with a prior, against the same without."""
+    with_prior, without = algorithm(20, model, prior=0.5), algorithm(20, model)
+
+    def updates(of: Slack) -> Callable[[], Any]:
+        return lambda: [of.update(Contact(np.array([client]), 1, 0.0)) for client in range(20)]
+
+    us, times = ratio(updates(with_prior), updates(without), rounds)
+    return us / (20 * without.steps), times
+
+
+def prior_evaluation_benchmark(clients: int, rounds: int) -> tuple[float, float]:
+    """The accuracies after a contact of 8 clients, with a prior against without."""
+    with_prior, without = (Evaluator(algorithm(clients, MLR(60, 10), prior=prior)) for prior in (0.5, None))
+
+    def after(evaluator: Evaluator) -> Callable[[], None]:
+        return lambda: (evaluator.changed(np.arange(8)), evaluator.refresh())
+
+    return ratio(after(with_prior), after(without), rounds)
+
+
 def positions_benchmark(clients: int, rounds: int) -> tuple[float, float]:
     """Everyone's position at a time against one interpolation per client."""
     trajectories = Trajectories(Waypoint(Terrain((5e3, 5e3)), clients, Streams(0).draw("mobility")))
@@ -186,6 +208,10 @@ def main(rounds: int = 30) -> dict[str, float]:
         "MLP 784-100-100-10, 1 client": mlp_benchmark(1, rounds),
         "MLP 784-100-100-10, 10 clients": mlp_benchmark(10, rounds),
         "CNN 28 × 28, 1 client": cnn_benchmark(max(3, rounds // 5)),
+        "MLR 60 × 10, with a prior, to without": prior_benchmark(MLR(60, 10), rounds),
+        "MLR 784 × 10, with a prior, to without": prior_benchmark(MLR(784, 10), rounds),
+        "MLP 784-100-100-10, with a prior, to without": prior_benchmark(MLP(784, 10, (100, 100)), rounds),
+        "accuracy with a prior, to without": prior_evaluation_benchmark(1000, rounds),
         "positions of 1,000 moving clients": positions_benchmark(1000, rounds),
         "accuracy after a contact, 1,000 clients": evaluation_benchmark(1000, rounds),
     }.items():

@@ -53,13 +53,17 @@ def assert_same(ours, theirs):
 
 
 @pytest.mark.parametrize(
-    ("kind", "model"),
-    [*((kind, model) for kind in KINDS for model in ("mlr", "mlp")), ("slack", "module"), ("apfl", "module")],
+    ("kind", "model", "prior"),
+    [
+        *((kind, model, None) for kind in KINDS for model in ("mlr", "mlp")),
+        *((kind, "module", prior) for kind in ("slack", "apfl") for prior in (None, 0.5)),
+        *((kind, "mlp", 0.5) for kind in ("slack", "per_fedavg", "neighbourhood", "ifca")),
+    ],
 )
-def test_updates_and_evaluation_give_the_same_bits_on_both_devices(problem, kind, model):
+def test_updates_and_evaluation_give_the_same_bits_on_both_devices(problem, kind, model, prior):
     small = problem(double=False)
     model = network(model, small)
-    data = replace(small.data, site=np.arange(7) % 2)
+    data = replace(small.data, site=np.arange(7) % 2).with_prior(prior)
     here = replace(small, model=model, start=model.start(np.random.default_rng(0)), data=data)
 
     def run(one):
@@ -84,10 +88,11 @@ def test_updates_and_evaluation_give_the_same_bits_on_both_devices(problem, kind
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("neighbourhood", "ifca")])  # they choose
-def test_an_update_reads_only_single_numbers(problem, kind):
+@pytest.mark.parametrize("prior", [None, 0.5])
+def test_an_update_reads_only_single_numbers(problem, kind, prior):
     """Only what is logged: waiting for more would stall a GPU."""
     here = problem(double=False)
-    here = replace(here, data=replace(here.data, site=np.arange(7) % 2))
+    here = replace(here, data=replace(here.data, site=np.arange(7) % 2).with_prior(prior))
     with Pretend() as device:
         algorithm = build(replace(here, data=here.data.to(PRETEND), start=here.start.to(PRETEND)), kind)
         for clients, progress in VISITS:
@@ -118,6 +123,17 @@ def test_a_complete_run_on_another_device_writes_the_same_log(small, monkeypatch
         known, lyapunov = ours.pop("lyapunov"), theirs.pop("lyapunov")
         assert known == (None if lyapunov is None else pytest.approx(lyapunov, rel=1e-4))
         np.testing.assert_equal(ours, theirs)
+
+
+def test_a_prior_is_counted_where_the_data_are(problem):
+    """Nothing is read from the device, neither at the start nor when labels change."""
+    here = problem(double=False).data
+    with Pretend() as device:
+        there = here.to(PRETEND).with_prior(0.5)
+        there.prior.recount(there, np.array([2, 5]))
+        assert device.read == []
+        assert isinstance(there.prior.log, There)
+        assert torch.equal(there.prior.log.cpu(), here.with_prior(0.5).prior.log)
 
 
 def test_mixing_devices_is_detected():

@@ -115,6 +115,11 @@ CASES: dict[str, dict[str, Any]] = {
         },
         "learning": {"shift": "permuted"},
     },
+    "prior": {
+        "clients": {"mobility": {"kind": "squads", "squads": 2, "regroup_at_s": 30.0}},
+        "learning": {"shift": "permuted", "prior": True},
+    },
+    "prior between contacts": {"clients": {"training": "between_contacts"}, "learning": {"prior": 2}},
     "regrouped": {
         "clients": {"mobility": {"kind": "squads", "squads": 2, "regroup_at_s": 30.0}},
         "learning": {"shift": "permuted"},

@@ -48,6 +48,10 @@ from fedmule.analysis import load_run
         ("validation_share=0.8", "less than 1 together with test_share = 0.25"),
         ("max_train_samples=0", "at least 1"),
         ("evaluate_every=0", "at least 1"),
+        ("prior=0", "greater than 0"),
+        ("prior=-1", "greater than 0"),
+        ("prior=inf", "a finite number"),
+        ('prior="yes"', "true or false"),
     ],
 )
 def test_numbers_out_of_range(refused: Run, text: str, allowed: str) -> None:

@@ -59,6 +59,16 @@ class Own(MLR):
         return eval(self.first, {"x": super().start(generator)})
 
 
+class Untold(MLR):
+    def __init__(self, features, classes, penalty=0.0):
+        super().__init__(features, classes)
+        self.penalty = penalty
+
+    def gradient(self, x, features, labels):
+        g, loss = super().gradient(x, features, labels)
+        return g + self.penalty * x, loss
+
+
 class NoModel:
     def __init__(self, features, classes):
         self.parameters = 3
