@@ -25,7 +25,9 @@ TABLES: dict[str, dict[str, Any]] = {
     "neighbourhood": {"kind": "rwsadmm", "token": "neighbourhood"},
     **{kind: {"kind": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg")},
     **{kind: {"kind": kind} for kind in ("ifca", "squad_oracle")},
+    **{kind: {"kind": kind} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala")},
 }
+SHARED_BODY = ("fedper", "fedrep", "fedbabu")  # they need a model with a hidden layer, and send only what is below
 
 
 def common_settings(**keys: Any) -> Settings:

@@ -27,6 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "neighbourhood, eb": {"rho": "eb"},
     **{kind: {} for kind in ("derived", "printed", "walkman", "fedavg", "ditto", "apfl", "per_fedavg", "ifca")},
     "pfedme": {"mix": MIX},
+    **{kind: {} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala")},
     "squad_oracle": {},
     "local": {},
 }
@@ -34,9 +35,9 @@ MEANS = ("slack", "slack, all", "derived", "walkman", "neighbourhood", "neighbou
 
 
 def build(problem: Any, case: str) -> Any:
-    made = problem()
-    object.__setattr__(made.data, "site", np.arange(CLIENTS) % 2)
     kind = case.partition(",")[0]
+    made = problem(kind=kind)
+    object.__setattr__(made.data, "site", np.arange(CLIENTS) % 2)
     keys = {"local_steps": 2, "open_at": 1.0, "beta": 5.0, "kappa": 0.1, "eps": 0.001, "clusters": 2, **KINDS[case]}
     algorithm = made.build(kind, **keys)
     if kind == "printed":  # its own start never moves
