@@ -59,6 +59,12 @@ class SharedBody(Algorithm):
             losses += loss.mean()
         return x, losses
 
+    def average_bodies(self, clients: IntArray, x: Tensor) -> float:
+        """Store models x [S,d], let the token have the weighted mean of their bodies, and return how far it moved."""
+        mean = mean_by_samples(self, clients, x[:, : self.body])
+        self._keep(clients, x)
+        return self._replace_token(torch.cat([mean, self.token[self.body :]]))
+
 
 class PersonalHead(SharedBody):
     """Base class of algorithms whose clients share the body of the token and keep heads of their own.
@@ -79,7 +85,4 @@ class PersonalHead(SharedBody):
         return {"x": with_head(self._token_sent(sent), self.models[self._index(clients)])}
 
     def combine(self, contact: Contact, work: Work) -> float:
-        mean = mean_by_samples(self, contact.clients, work["x"][:, : self.body])
-        moved = self._replace_token(torch.cat([mean, self.token[self.body :]]))
-        self._keep(contact.clients, work["x"])
-        return moved
+        return self.average_bodies(contact.clients, work["x"])

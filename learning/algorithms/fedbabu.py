@@ -8,7 +8,6 @@ from torch import Tensor
 
 from fedmule.learning.algorithms.base import Contact, IntArray, Parcel, Steps, Task, Work
 from fedmule.learning.algorithms.body_and_head import SharedBody
-from fedmule.learning.algorithms.fedavg import mean_by_samples
 from fedmule.learning.algorithms.opening import Opening
 
 
@@ -36,6 +35,4 @@ class FedBABU(SharedBody, Opening):
         return {"x": x}, losses / len(batches)
 
     def combine_together(self, contact: Contact, work: Work) -> float:
-        moved = self._replace_token(mean_by_samples(self, contact.clients, work["x"]))
-        self._keep(contact.clients, work["x"])
-        return moved
+        return self.average_bodies(contact.clients, work["x"])
