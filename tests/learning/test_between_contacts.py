@@ -244,7 +244,7 @@ def test_a_lost_exchange_loses_nothing_but_time(problem: Any) -> None:
     assert torch.equal(algorithm.token, other.token)
 
 
-@pytest.mark.parametrize("case", ["slack", "fedavg, tuned", "ifca", "local", "fedbabu"])
+@pytest.mark.parametrize("case", ["slack", "fedavg, tuned", "ifca", "local"])
 def test_after_the_opening_released_clients_train_on_alone(problem: Any, case: str) -> None:
     keys = {"open_at": 0.5, **({"fine_tune": True} if case == "ifca" else {})}
     algorithm = build(problem, case, **keys)
