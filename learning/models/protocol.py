@@ -19,6 +19,8 @@ class Model(Protocol):
     - `layers`: the number of parameters of each layer by name, in their order in the vector.
     - `descend(x, data, batches, eta, pull)`: takes all steps of a visit at once, faster than `gradient`; it may return
       None where it cannot.
+    - `represent(x, features)`: the inputs [S,B,k] of the last layer of models x [S,d] on batches [S,B,f], in operations
+      that autograd can follow.
     """
 
     parameters: int

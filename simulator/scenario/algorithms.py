@@ -191,6 +191,13 @@ class FedalaKeys(Part):
     weight_step_size: Positive = key(1.0, "step size of these steps")
 
 
+class FeddbeKeys(Part):
+    makes = "learning.algorithms.feddbe:FedDBE"
+    kind: Literal["feddbe"] = key("feddbe", "FedAvg, with a personal bias of the features and a common mean of them")
+    strength: NotNegative = key(1.0, "how strongly the mean of a client's features is drawn to the common mean, κ")
+    momentum: Annotated[float, Field(gt=0, le=1)] = key(0.1, "weight of a batch in the mean of a client's features, μ")
+
+
 class IfcaKeys(Part):
     makes = "learning.algorithms.clusters:IFCA"
     kind: Literal["ifca"] = key("ifca", "FedAvg with several models; each client takes the one that suits it best")
@@ -219,7 +226,7 @@ class OwnAlgorithm(OwnClass):
 
 EXCHANGING = (
     RwsadmmKeys, FedavgKeys, DittoKeys, ApflKeys, PfedmeKeys, PerFedavgKeys, FedperKeys, FedrepKeys, FedbabuKeys,
-    FedrodKeys, FedalaKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
+    FedrodKeys, FedalaKeys, FeddbeKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
 )  # fmt: skip
 if TYPE_CHECKING:
     Exchanging = Chosen

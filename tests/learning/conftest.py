@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from making import SHARED_BODY, make, synthetic
+from making import HIDDEN, make, synthetic
 
 from fedmule.learning.algorithms.base import Algorithm, Contact
 from fedmule.learning.algorithms.neighbourhood import Neighbours
@@ -56,7 +56,7 @@ def problem() -> Callable[..., Problem]:
         streams = Streams(seed)
         pool = synthetic(clients, streams.generator("data"), features=features, classes=3, samples=samples)
         data = split(pool, by_column(pool, clients, streams.generator("split")), streams.generator("split"))
-        model = MLP(features, 3, (4,)) if kind in SHARED_BODY else MLR(features, 3)
+        model = MLP(features, 3, (4,)) if kind in HIDDEN else MLR(features, 3)
         start = model.start(streams.generator("model"))
         if double:
             data, start = in_double(data), start.double()

@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from making import SHARED_BODY
+from making import HIDDEN, SHARED_BODY
 
 from fedmule.learning.data.client_data import ClientData
 
 KINDS = [
     *("slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"),
-    *("neighbourhood", "ifca", "fedper", "fedrep", "fedbabu", "fedrod", "fedala"),
+    *("neighbourhood", "ifca", "fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
 ]
 TRY_OUT = ("neighbourhood", "ifca")  # clients receive several models to try, which costs more
 PER_CLIENT = (
     *("models", "duals", "contributions", "participations", "last_step_sq", "seen", "released"),
-    *("own", "alpha", "cluster", "_trials", "heads", "weights", "trained"),
+    *("own", "alpha", "cluster", "_trials", "heads", "weights", "trained", "biases", "means"),
 )
 
 
@@ -110,9 +110,8 @@ def test_cost_of_an_exchange(problem, kind):
     small = problem(features=5, kind=kind)
     algorithm = small.build(kind, local_steps=4, batch_size=10)
     exchange = algorithm.exchange(np.array([0, 2, 5]), 0.0)
-    assert (
-        exchange.bytes_down.tolist() == exchange.bytes_up.tolist() == [4 * 6 * (4 if kind in SHARED_BODY else 3)] * 3
-    )  # float32
+    size = 4 * (24 if kind in SHARED_BODY else 39 + 4 if kind == "feddbe" else 18)
+    assert exchange.bytes_down.tolist() == exchange.bytes_up.tolist() == [size] * 3  # float32
     many = {
         "slack": 4,
         "fedavg": 4,
@@ -121,7 +120,7 @@ def test_cost_of_an_exchange(problem, kind):
         "apfl": 2 * 4,
         "pfedme": 5 * 4,
         "per_fedavg": 2 * 4 + 1,
-        **dict.fromkeys(SHARED_BODY, 4),
+        **dict.fromkeys(HIDDEN, 4),
         "fedrod": 2 * 4,
         "fedala": 4 + 2,
     }

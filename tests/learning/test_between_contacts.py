@@ -31,7 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
     "fedavg, tuned": {"fine_tune": True},
     "per_fedavg, free": {"variant": "hessian_free"},
     "fedavg, averaged": {"fine_tune": True, "token_mean": 0.9, "fine_tune_step_size": 0.03},
-    **{kind: {} for kind in ("fedper", "fedrep", "fedrod", "fedala")},
+    **{kind: {} for kind in ("fedper", "fedrep", "fedrod", "fedala", "feddbe")},
     "fedbabu": {"token_mean": 0.5},
     "squad_oracle": {},
     "local": {},
@@ -293,7 +293,7 @@ def test_error_rates_of_trials_are_reported_at_the_next_contact(problem: Any) ->
 
 
 @pytest.mark.parametrize(
-    "case", ["slack", "apfl", "neighbourhood", "ifca", "local, ditto", "fedala", "fedrod", "fedrep"]
+    "case", ["slack", "apfl", "neighbourhood", "ifca", "local, ditto", "fedala", "fedrod", "fedrep", "feddbe"]
 )
 def test_a_checkpoint_keeps_what_is_under_way(problem: Any, tmp_path: Any, case: str) -> None:
     one, again = learner_of(build(problem, case)), learner_of(build(problem, case))

@@ -15,7 +15,7 @@ STEPS, ETA, BETA, KAPPA = 3, 0.1, 0.5, 0.5
 SETTINGS = {"local_steps": STEPS, "step_size": ETA, "beta": BETA, "kappa": KAPPA, "eps": 0.0, "open_at": 1.0}
 merges = pytest.mark.parametrize("merge", ["add_up", "average"])
 W = 3
-PERSONAL = ("fedper", "fedrep", "fedbabu", "fedrod", "fedala")
+PERSONAL = ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")
 
 
 def events(contacts: Callable[..., Any], clients: int, visits: int) -> list[Any]:

@@ -27,7 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "neighbourhood, eb": {"rho": "eb"},
     **{kind: {} for kind in ("derived", "printed", "walkman", "fedavg", "ditto", "apfl", "per_fedavg", "ifca")},
     "pfedme": {"mix": MIX},
-    **{kind: {} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala")},
+    **{kind: {} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},
     "squad_oracle": {},
     "local": {},
 }

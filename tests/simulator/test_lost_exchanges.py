@@ -39,7 +39,10 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     },
     **{kind: {"algorithm": kind} for kind in ("fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca")},
     **{kind: {"algorithm": kind} for kind in ("squad_oracle", "walkman", "local")},
-    **{kind: {"algorithm": kind, "model": MLP} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala")},
+    **{
+        kind: {"algorithm": kind, "model": MLP}
+        for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")
+    },
 }
 UNICAST = {"neighbourhood-cv", "neighbourhood-eb", "squad_oracle"}
 

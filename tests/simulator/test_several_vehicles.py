@@ -285,7 +285,7 @@ def test_keys_that_exclude_several_vehicles(small: Small, changes: dict[str, Any
     "algorithm",
     [
         *("fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "walkman", "local"),
-        *("fedper", "fedrep", "fedbabu", "fedrod", "fedala"),
+        *("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
         {"kind": "fedavg", "fine_tune": True, "token_mean": 0.5, "fine_tune_step_size": 0.05},
     ],
 )

@@ -48,6 +48,8 @@ from fedmule.analysis import load_run
         ("fedala:algorithm.weight_step_size=0", "greater than 0"),
         ("fedbabu:algorithm.token_mean=1.5", "at most 1"),
         ("fedbabu:algorithm.fine_tune_step_size=-1", "at least 0"),
+        ("feddbe:algorithm.strength=-1", "at least 0"),
+        ("feddbe:algorithm.momentum=0", "greater than 0"),
         ("test_share=0", "greater than 0"),
         ("test_share=1", "less than 1"),
         ("validation_share=1", "less than 1"),
@@ -194,6 +196,10 @@ def test_a_body_and_a_head_need_two_layers(refused: Run, accepted: Callable[...,
 def test_keys_that_do_not_fit_the_rest(refused: Run) -> None:
     line = refused("learning.algorithm=fedala", "learning.algorithm.top_layers=2")
     assert 'learning.algorithm = "fedala": top_layers = 2: learning.model has 1' in line
+    line = refused("learning.algorithm=feddbe")
+    assert (
+        'learning.algorithm = "feddbe": needs a model that gives the features below its last layer, such as mlp' in line
+    )
     line = refused("learning.algorithm=fedrep", "learning.local_steps=1", "learning.model=mlp")
     assert "learning.local_steps = 1: must be at least 2 for fedrep" in line
     line = refused("learning.algorithm=fedavg", "learning.algorithm.token_mean=0.5")
