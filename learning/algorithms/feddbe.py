@@ -21,7 +21,7 @@ from fedmule.learning.models.protocol import Model
 def last_layer(x: Tensor, width: int, classes: int) -> tuple[Tensor, Tensor]:
     """Return views of the weights W [S,c,k] and the bias u [S,c] at the end of models x [S,d]."""
     weights = x[:, -(width + 1) * classes : -classes]
-    return weights.unflatten(1, (classes, width)), x[:, -classes:]
+    return weights.view(len(x), classes, width), x[:, -classes:]
 
 
 def personal(w: Tensor, b: Tensor, classes: int) -> Tensor:

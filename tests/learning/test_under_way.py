@@ -63,6 +63,7 @@ class Expected:
 
     def arrive(self, then: Any, contact: Contact) -> None:
         before, now = then.token.clone(), self.now
+        sums = {name: getattr(then, name).clone() for name in ("mean_sum", "mean_count") if hasattr(then, name)}
         if hasattr(now, "neighbours"):  # the vehicle counts the visit and chooses ρ when results arrive
             now.neighbours.visit(contact.visited, contact.near.tolist())
             if self.case == "neighbourhood, eb":
@@ -72,6 +73,8 @@ class Expected:
         if hasattr(now, "_kappa"):
             then._kappa = now._kappa
         then.update(contact)
+        for name, was in sums.items():
+            setattr(now, name, getattr(now, name) + getattr(then, name) - was)
         chosen = np.unique(then.cluster[contact.clients]) if self.kind in ("ifca", "squad_oracle") else ()
         self._copy_clients(now, then, contact.clients)
         if self.kind == "local":
