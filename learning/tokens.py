@@ -132,7 +132,9 @@ class AddedUp(Carried):
         one = self._algorithm.meeting(progress)
         news = [sum(p.contacts > q.contacts for p, q in zip(*pair, strict=True)) for pair in self._both_ways(a, b)]
         overhead = BYTES_PER_NUMBER * len(self._known) + (self._met.shape[1] + 7) // 8 if any(news) else 0
-        down, up = (np.where(one.bytes_down > 0, n * one.bytes_down + overhead, 0) for n in news)
+        size = self._algorithm.model_bytes
+        more = one.bytes_down - size if any(news) else 0  # of what is carried beside the token
+        down, up = (np.where(one.bytes_down > 0, n * size + more + overhead, 0) for n in news)
         return replace(one, bytes_down=down, bytes_up=up)
 
     def meet(self, a: int, b: int) -> None:
@@ -140,6 +142,7 @@ class AddedUp(Carried):
             max(p, q, key=lambda known: known.contacts) for p, q in zip(self._known[a], self._known[b], strict=True)
         ]
         met = self._met[a] | self._met[b]
+        super().meet(a, b)  # for what they carry beside the token
         for vehicle in (a, b):
             self._known[vehicle], self._met[vehicle] = list(both), met
             self._add_up(vehicle)
@@ -149,7 +152,7 @@ class AddedUp(Carried):
 
     def _add_up(self, vehicle: int) -> None:
         total = torch.stack([known.total for known in self._known[vehicle]]).sum(dim=0)
-        self._by_vehicle[vehicle] = {"token": self._start + total / max(self._count(vehicle), 1)}
+        self._by_vehicle[vehicle]["token"] = self._start + total / max(self._count(vehicle), 1)
         self._hold_mean()
 
     def _count(self, vehicle: int) -> int:

@@ -46,6 +46,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
     model = build_model(scenario, streams, plugins, data)
     _check_widths(scenario, keys.algorithm, "learning.algorithm", layers(model))
     chosen = choose(keys.algorithm, "learning.algorithm", plugins)
+    _check_model(scenario, chosen, keys.algorithm, model, data)
     between = scenario.clients.training == "between_contacts"
     _check_training(scenario, chosen)
     copies = int(chosen.ask("state_tensors")) * (2 if between else 1)  # as much again for what is under way
@@ -83,6 +84,14 @@ def _check_training(scenario: Scenario, chosen: Choice) -> None:
             f"{scenario.learning.algorithm.kind} overrides update, which is called for training at contacts only"
         )
         raise ScenarioError(scenario.name, [Problem("clients.training", message, scenario.clients.training)])
+
+
+def _check_model(scenario: Scenario, chosen: Choice, part: Part, model: Model, data: ClientData) -> None:
+    """Raise ScenarioError if the algorithm, or the one that it refers to, cannot train this model."""
+    with _explained(scenario, chosen.key, getattr(part, "kind", "")):
+        chosen.ask("check_model", model, data)
+    if isinstance(reference := chosen.keys.get("reference"), Choice):
+        _check_model(scenario, reference, part.reference, model, data)  # type: ignore[attr-defined]
 
 
 def _alone(scenario: Scenario, streams: Streams, algorithm: Algorithm, task: Task) -> Alone | None:

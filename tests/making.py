@@ -25,7 +25,10 @@ TABLES: dict[str, dict[str, Any]] = {
     "neighbourhood": {"kind": "rwsadmm", "token": "neighbourhood"},
     **{kind: {"kind": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg")},
     **{kind: {"kind": kind} for kind in ("ifca", "squad_oracle")},
+    **{kind: {"kind": kind} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},
 }
+HIDDEN = ("fedper", "fedrep", "fedbabu", "feddbe")  # they need a model with a hidden layer
+SHARED_BODY = ("fedper", "fedrep", "fedbabu")  # they send only what is below the last layer
 
 
 def common_settings(**keys: Any) -> Settings:

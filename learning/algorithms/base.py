@@ -172,6 +172,10 @@ class Algorithm:
         makers = [next(c for c in cls.__mro__ if name in vars(c)) for name in ("combine", "update")]
         return issubclass(*makers)
 
+    @classmethod
+    def check_model(cls, model: Model, data: ClientData, **keys: Any) -> None:
+        """Raise a DataError if the algorithm cannot train this model, given the keys of its own table."""
+
     @property
     def steps(self) -> int:
         """Gradients a client computes per visit."""
@@ -327,9 +331,11 @@ class Algorithm:
         """Return the tokens of this many clients as rows [S,d]."""
         return token.repeat(clients, 1) if token.dim() == 1 else token
 
-    def _descend(self, x: Tensor, batches: Tensor, pull: Pull | None = None) -> tuple[Tensor, Tensor | float]:
+    def _descend(
+        self, x: Tensor, batches: Tensor, pull: Pull | None = None, eta: float | None = None
+    ) -> tuple[Tensor, Tensor | float]:
         """Run SGD from models x [S,d] over batches [steps,S,B]; return the models and the mean loss."""
-        return descend(self.model, self.data, x, batches, self.settings.step_size, pull)
+        return descend(self.model, self.data, x, batches, self.settings.step_size if eta is None else eta, pull)
 
     def _gradient(self, x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return gradients [S,d] and losses [S] of models x [S,d] on the samples rows [S,B]."""

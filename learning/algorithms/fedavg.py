@@ -42,3 +42,15 @@ class FedAvg(Opening):
         moved = self._replace_token(mean_by_samples(self, contact.clients, work["x"]))
         self._keep(contact.clients, work["x"])
         return moved
+
+
+class FineTuned(FedAvg):
+    """FedAvg with fine-tuning, from the mean of the tokens of the time before and with a step size of its own.
+
+    `token_mean` is the share of that time, 0 for the last token; `fine_tune_step_size` None is `learning.step_size`.
+    """
+
+    def __init__(self, task: Task, fine_tune: bool, token_mean: float, fine_tune_step_size: float | None) -> None:
+        super().__init__(task, fine_tune)
+        self.average_tokens(token_mean)
+        self.alone_step_size = fine_tune_step_size

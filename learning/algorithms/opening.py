@@ -14,12 +14,24 @@ from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, IntAr
 from fedmule.learning.steps import Pull
 
 
+def mean_token(total: Tensor, count: Tensor, token: Tensor) -> Tensor:
+    """y = Σ y_t / T over T late tokens with this sum [d] and count [1]; the token [d] itself if there are none."""
+    return torch.where(count > 0, total / count, token)
+
+
 class Opening(Algorithm):
     """Base class of algorithms that release their clients at `open_at` of the run.
 
     From then on the token is frozen; a client takes it once (one model down, nothing up) and keeps its own model.
-    Subclass and override `start_together` and `combine_together`, which say what happens before.
+    Subclass and override `start_together` and `combine_together`, which say what happens before. Two options, both
+    off unless the constructor of a subclass sets them: `average_tokens`, and `alone_step_size`, the step size after
+    the opening.
     """
+
+    token_mean = 0.0  # share of the time before the opening over whose tokens the mean is taken
+    alone_step_size: float | None = None  # None: as before the opening
+    late_sum: Tensor  # [d] sum of the tokens of that time
+    late_count: Tensor  # [1] how many they are; a fraction after vehicles that met have averaged theirs
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -29,6 +41,35 @@ class Opening(Algorithm):
         """Return whether clients train alone now; with `open_at` of 1 or more they never do."""
         return progress >= self.settings.open_at and self.settings.open_at < 1
 
+    def average_tokens(self, share: float) -> None:
+        """Let clients take at the opening the mean of the tokens over the last `share` of the time before; 0: do not.
+
+        Vehicles carry sum and number of these tokens, so that the mean of those that meet is over the tokens of both.
+        """
+        if share > 0:
+            self.token_mean = share
+            self.late_sum, self.late_count = torch.zeros_like(self.token), self.token.new_zeros(1)
+            self.carried = (*self.carried, "late_sum", "late_count")
+
+    def late(self, progress: float) -> bool:
+        """Return whether tokens enter the mean that clients take at the opening."""
+        opens_at = self.settings.open_at
+        return self.token_mean > 0 and opens_at * (1 - self.token_mean) <= progress < opens_at
+
+    def last_token(self) -> Tensor:
+        """Return the token that clients take at the opening: the mean of the late ones, or the present one."""
+        return mean_token(self.late_sum, self.late_count, self.token) if self.token_mean else self.token
+
+    def tokens(self, clients: IntArray) -> Tensor:
+        return self.last_token() if self.token_mean and self.released.any() else super().tokens(clients)
+
+    def send(
+        self, clients: IntArray, progress: float, visited: int | None = None, near: IntArray | None = None
+    ) -> list[Parcel]:
+        if self.token_mean and self.opened(progress):
+            return [{"token": self.last_token()}] * len(clients)
+        return super().send(clients, progress, visited, near)
+
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         one = super().exchange(clients, progress)
         if self.opened(progress):
@@ -37,14 +78,16 @@ class Opening(Algorithm):
 
     def meeting(self, progress: float) -> Exchange:
         one = super().meeting(progress)
-        return replace(one, bytes_down=0 * one.bytes_down, bytes_up=0 * one.bytes_up) if self.opened(progress) else one
+        times = 0 if self.opened(progress) else 2 if self.late(progress) else 1  # the sum of late tokens goes along
+        return replace(one, bytes_down=times * one.bytes_down, bytes_up=times * one.bytes_up)
 
     def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
         """Return what clients start from; once released, each starts from its own model."""
         if not self.opened(progress):
             return self.start_together(clients, sent)
         x = self.models.index_select(0, self._index(clients))
-        return {"x": self._own_or_token(x, self.released[clients], self._token_sent(sent))}
+        x = self._own_or_token(x, self.released[clients], self._token_sent(sent))
+        return {"x": x, "alone": x.new_ones(len(clients), 1)}
 
     def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:
         """Return what clients start from before the opening."""
@@ -57,7 +100,8 @@ class Opening(Algorithm):
 
     def train(self, work: Work, steps: Steps) -> tuple[Work, Tensor | float]:
         """Run SGD, with a pull before the opening."""
-        x, loss = self._descend(work["x"], self._rows(work, steps, steps.first, steps.last), self.pull(work))
+        batches = self._rows(work, steps, steps.first, steps.last)
+        x, loss = self._descend(work["x"], batches, self.pull(work), self.alone_step_size if "alone" in work else None)
         return {**work, "x": x}, loss
 
     def pull(self, work: Work) -> Pull | None:
@@ -69,10 +113,13 @@ class Opening(Algorithm):
         return self.released[clients] | (not self.opened(progress))
 
     def combine(self, contact: Contact, work: Work) -> float:
-        if not self.opened(contact.progress):
-            return self.combine_together(contact, work)
-        self._keep(contact.clients, work["x"])
-        return 0.0
+        if self.opened(contact.progress):
+            self._keep(contact.clients, work["x"])
+            return 0.0
+        moved = self.combine_together(contact, work)
+        if self.late(contact.progress):
+            self.late_sum, self.late_count = self.late_sum + self.token, self.late_count + 1
+        return moved
 
     def combine_together(self, contact: Contact, work: Work) -> float:
         """Store what clients hand over before the opening, move the token, and return how far it moved."""

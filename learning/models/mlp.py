@@ -104,6 +104,12 @@ class MLP:
             features = torch.addmm(hidden_bias, features, hidden_weights.T).relu_()
         return torch.addmm(bias, features, weights.T)
 
+    def represent(self, x: Tensor, features: Tensor) -> Tensor:
+        """Return the inputs [S,B,k] of the last layer of models x [S,d] on batches [S,B,f], for autograd."""
+        for weights, bias in self._layers(x)[:-1]:
+            features = torch.baddbmm(bias.unsqueeze(1), features, weights.mT).relu()
+        return features
+
     def flops(self, samples: int) -> float:
         """Return the FLOPs of one gradient: forward, to the weights, and back to all inputs except the features."""
         products = [inputs * outputs for inputs, outputs in pairwise(self.widths)]

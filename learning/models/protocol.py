@@ -23,6 +23,8 @@ class Model(Protocol):
     - `layers`: the number of parameters of each layer by name, in their order in the vector.
     - `descend(x, data, batches, eta, pull)`: takes all steps of a visit at once, faster than `gradient`; it may return
       None where it cannot.
+    - `represent(x, features)`: the inputs [S,B,k] of the last layer of models x [S,d] on batches [S,B,f], in operations
+      that autograd can follow.
 
     With `learning.prior`, the loss is the cross-entropy of scores + prior. `gradient` and `descend` are passed the
     clients' priors [S,c] as `prior` where they have an argument of that name; `scores` never includes it. Where

@@ -23,6 +23,11 @@ MERGE = (
 )
 MERGE += "tokens are averaged"
 FINE_TUNE = "from learning.open_at on clients take the token once more and train on their own"
+TOKEN_MEAN = (
+    "share of the time before learning.open_at over whose tokens the one that clients then take is averaged; 0: they "
+    "take the last one"
+)
+FINE_TUNE_STEP_SIZE = "step size from learning.open_at on; by default learning.step_size"
 
 VARIANTS = {
     "slack": "learning.algorithms.rwsadmm:Slack",
@@ -30,6 +35,8 @@ VARIANTS = {
     "printed": "learning.algorithms.published:Printed",
 }
 NEIGHBOURHOOD = "learning.algorithms.neighbourhood:Neighbourhood"
+FEDAVG = "learning.algorithms.fedavg:FedAvg"
+FINE_TUNED = "learning.algorithms.fedavg:FineTuned"
 
 
 class RwsadmmKeys(Part):
@@ -88,9 +95,25 @@ class RwsadmmKeys(Part):
 
 
 class FedavgKeys(Part):
-    makes = "learning.algorithms.fedavg:FedAvg"
     kind: Literal["fedavg"] = key("fedavg", "the token becomes the sample-weighted mean of the delivered models")
     fine_tune: bool = key(False, FINE_TUNE)
+    token_mean: Share = key(0.0, f"fine_tune: {TOKEN_MEAN}")
+    fine_tune_step_size: NotNegative | None = key(None, f"fine_tune: {FINE_TUNE_STEP_SIZE}")
+
+    @classmethod
+    def targets(cls) -> tuple[str, ...]:
+        """With and without fine-tuning."""
+        return (FEDAVG, FINE_TUNED)
+
+    def target(self) -> str:
+        """Choose by whether clients fine-tune."""
+        return FINE_TUNED if self.fine_tune else FEDAVG
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that keys of fine-tuning are set only where clients fine-tune."""
+        for name, off in (("token_mean", 0.0), ("fine_tune_step_size", None)):
+            if not self.fine_tune and getattr(self, name) != off:
+                yield Problem(f"{at}.{name}", "needs fine_tune = true", getattr(self, name))
 
 
 class DittoKeys(Part):
@@ -127,6 +150,54 @@ class PerFedavgKeys(Part):
     delta: Positive = key(0.001, "hessian_free: how far apart the gradients are taken, δ")
 
 
+class FedperKeys(Part):
+    makes = "learning.algorithms.fedper:FedPer"
+    kind: Literal["fedper"] = key("fedper", "clients share all layers but the last, which each keeps for itself")
+
+
+class FedrepKeys(Part):
+    makes = "learning.algorithms.fedrep:FedRep"
+    kind: Literal["fedrep"] = key("fedrep", "as fedper, but first the last layer is trained and then the others")
+    head_share: Annotated[float, Field(gt=0, lt=1)] = key(
+        0.5, "share of learning.local_steps that train the last layer; at least one step for either part"
+    )
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that there is a step for either part."""
+        if scenario.learning.local_steps < 2:
+            yield Problem("learning.local_steps", "must be at least 2 for fedrep", scenario.learning.local_steps)
+
+
+class FedbabuKeys(Part):
+    makes = "learning.algorithms.fedbabu:FedBABU"
+    kind: Literal["fedbabu"] = key(
+        "fedbabu",
+        "FedAvg of all layers but the last, which stays as it was until clients fine-tune at learning.open_at",
+    )
+    token_mean: Share = key(0.0, TOKEN_MEAN)
+    fine_tune_step_size: NotNegative | None = key(None, FINE_TUNE_STEP_SIZE)
+
+
+class FedrodKeys(Part):
+    makes = "learning.algorithms.fedrod:FedRoD"
+    kind: Literal["fedrod"] = key("fedrod", "FedAvg on a balanced loss, and a personal last layer added to its own")
+
+
+class FedalaKeys(Part):
+    makes = "learning.algorithms.fedala:FedALA"
+    kind: Literal["fedala"] = key("fedala", "clients start from a mixture of their own model and FedAvg's token")
+    top_layers: Count = key(1, "how many layers, from the last on, are mixed; the others are the token's")
+    weight_steps: Count = key(2, "gradient steps per visit that learn the weights of the mixture")
+    weight_step_size: Positive = key(1.0, "step size of these steps")
+
+
+class FeddbeKeys(Part):
+    makes = "learning.algorithms.feddbe:FedDBE"
+    kind: Literal["feddbe"] = key("feddbe", "FedAvg, with a personal bias of the features and a common mean of them")
+    strength: NotNegative = key(1.0, "how strongly the mean of a client's features is drawn to the common mean, κ")
+    momentum: Annotated[float, Field(gt=0, le=1)] = key(0.1, "weight of a batch in the mean of a client's features, μ")
+
+
 class IfcaKeys(Part):
     makes = "learning.algorithms.clusters:IFCA"
     kind: Literal["ifca"] = key("ifca", "FedAvg with several models; each client takes the one that suits it best")
@@ -154,7 +225,8 @@ class OwnAlgorithm(OwnClass):
 
 
 EXCHANGING = (
-    RwsadmmKeys, FedavgKeys, DittoKeys, ApflKeys, PfedmeKeys, PerFedavgKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
+    RwsadmmKeys, FedavgKeys, DittoKeys, ApflKeys, PfedmeKeys, PerFedavgKeys, FedperKeys, FedrepKeys, FedbabuKeys,
+    FedrodKeys, FedalaKeys, FeddbeKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
 )  # fmt: skip
 if TYPE_CHECKING:
     Exchanging = Chosen

@@ -267,13 +267,13 @@ class Learning(Part):
     batch_size: Count = key(20, "samples per gradient step")
     local_steps: Count = key(
         10,
-        "steps of a client per visit (walkman, derived, printed: always 1), of one gradient each; of 2 for ditto and "
-        "apfl, 2 or 4 for per_fedavg, inner_steps for pfedme",
+        "steps of a client per visit (walkman, derived, printed: always 1), of one gradient each; of 2 for ditto, apfl "
+        "and fedrod, 2 or 4 for per_fedavg, inner_steps for pfedme",
     )
     open_at: NotNegative = key(
         0.75,
-        "rwsadmm slack, and where fine_tune is true: share of the run after which clients train on their own; 1 or "
-        "more for never",
+        "rwsadmm slack, fedbabu, and where fine_tune is true: share of the run after which clients train on their own; "
+        "1 or more for never",
     )
     payload_bytes: Annotated[int, Field(ge=1, le=10**15)] | None = key(
         None,

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from making import make, synthetic
+from making import HIDDEN, make, synthetic
 
 from fedmule.learning.algorithms.base import Algorithm, Contact
 from fedmule.learning.algorithms.neighbourhood import Neighbours
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.data.partition import by_column, split
 from fedmule.learning.models.logistic import MLR
+from fedmule.learning.models.mlp import MLP
 from fedmule.simulator.streams import Streams
 
 
@@ -47,13 +48,15 @@ def in_double(data: ClientData) -> ClientData:
 
 @pytest.fixture
 def problem() -> Callable[..., Problem]:
-    """A small Synthetic problem with unequal clients, in float64 by default."""
+    """A small Synthetic problem with unequal clients, in float64 by default; with a hidden layer if `kind` needs it."""
 
-    def make(clients: int = 7, seed: int = 1, double: bool = True, features: int = 5, samples=(6, 120)) -> Problem:
+    def make(
+        clients: int = 7, seed: int = 1, double: bool = True, features: int = 5, samples=(6, 120), kind: str = ""
+    ) -> Problem:
         streams = Streams(seed)
         pool = synthetic(clients, streams.generator("data"), features=features, classes=3, samples=samples)
         data = split(pool, by_column(pool, clients, streams.generator("split")), streams.generator("split"))
-        model = MLR(features, 3)
+        model = MLP(features, 3, (4,)) if kind in HIDDEN else MLR(features, 3)
         start = model.start(streams.generator("model"))
         if double:
             data, start = in_double(data), start.double()

@@ -5,17 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from making import HIDDEN, SHARED_BODY
 
 from fedmule.learning.data.client_data import ClientData
 
 KINDS = [
     *("slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"),
-    *("neighbourhood", "ifca"),
+    *("neighbourhood", "ifca", "fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
 ]
 TRY_OUT = ("neighbourhood", "ifca")  # clients receive several models to try, which costs more
 PER_CLIENT = (
     *("models", "duals", "contributions", "participations", "last_step_sq", "seen", "released"),
-    *("own", "alpha", "cluster", "_trials"),
+    *("own", "alpha", "cluster", "_trials", "heads", "weights", "trained", "biases", "means"),
 )
 
 
@@ -33,7 +34,7 @@ def prepared(small, kind, contacts):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("progress", [0.2, 0.9])
 def test_an_update_changes_only_the_delivered_clients(problem, contacts, contact, state, kind, progress):
-    algorithm = prepared(problem(), kind, contacts)
+    algorithm = prepared(problem(kind=kind), kind, contacts)
     before = state(algorithm)
     algorithm.update(contact(1, 4, progress=progress))
     after = state(algorithm)
@@ -48,7 +49,7 @@ def test_an_update_changes_only_the_delivered_clients(problem, contacts, contact
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("progress", [0.2, 0.9])
 def test_asking_for_the_cost_of_an_exchange_changes_nothing(problem, contacts, contact, state, kind, progress):
-    algorithm = prepared(problem(), kind, contacts)
+    algorithm = prepared(problem(kind=kind), kind, contacts)
     algorithm.update(contact(1, progress=progress))
     before = state(algorithm)
     exchanges = [algorithm.exchange(np.array([0, 1, 6]), progress) for _ in range(2)]
@@ -61,7 +62,7 @@ def test_asking_for_the_cost_of_an_exchange_changes_nothing(problem, contacts, c
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_diagnostics_change_nothing(problem, contacts, state, kind):
-    algorithm = prepared(problem(), kind, contacts)
+    algorithm = prepared(problem(kind=kind), kind, contacts)
     before = state(algorithm)
     assert algorithm.constraint(0.2) == algorithm.constraint(0.2)
     after = state(algorithm)
@@ -71,7 +72,7 @@ def test_diagnostics_change_nothing(problem, contacts, state, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_seed_same_bits(problem, contacts, state, kind):
-    one, again = (problem(double=False).build(kind, local_steps=3) for _ in range(2))
+    one, again = (problem(double=False, kind=kind).build(kind, local_steps=3) for _ in range(2))
     for contact in contacts(7, 30):
         assert one.update(contact) == again.update(contact)
     other = state(again)
@@ -81,7 +82,7 @@ def test_same_seed_same_bits(problem, contacts, state, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_algorithms_do_not_share_state(problem, contact, kind):
-    small = problem()
+    small = problem(kind=kind)
     start = small.start.clone()
     one, other = small.build(kind), small.build(kind)
     one.update(contact(0, 3))
@@ -93,7 +94,7 @@ def test_algorithms_do_not_share_state(problem, contact, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_length_of_each_clients_last_step_is_recorded(problem, contacts, kind):
-    algorithm = prepared(problem(), kind, contacts)
+    algorithm = prepared(problem(kind=kind), kind, contacts)
     expected = algorithm.last_step_sq.numpy().copy()
     for contact in contacts(7, 20, seed=5):
         before = algorithm.models.numpy().copy()
@@ -106,10 +107,11 @@ def test_the_length_of_each_clients_last_step_is_recorded(problem, contacts, kin
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in TRY_OUT])
 def test_cost_of_an_exchange(problem, kind):
-    small = problem(features=5)
+    small = problem(features=5, kind=kind)
     algorithm = small.build(kind, local_steps=4, batch_size=10)
     exchange = algorithm.exchange(np.array([0, 2, 5]), 0.0)
-    assert exchange.bytes_down.tolist() == exchange.bytes_up.tolist() == [4 * 6 * 3] * 3  # float32
+    size = 4 * (24 if kind in SHARED_BODY else 39 + 4 if kind == "feddbe" else 18)
+    assert exchange.bytes_down.tolist() == exchange.bytes_up.tolist() == [size] * 3  # float32
     many = {
         "slack": 4,
         "fedavg": 4,
@@ -118,6 +120,9 @@ def test_cost_of_an_exchange(problem, kind):
         "apfl": 2 * 4,
         "pfedme": 5 * 4,
         "per_fedavg": 2 * 4 + 1,
+        **dict.fromkeys(HIDDEN, 4),
+        "fedrod": 2 * 4,
+        "fedala": 4 + 2,
     }
     steps = many.get(kind, 1)
     assert algorithm.steps == steps
@@ -129,7 +134,7 @@ def test_cost_of_an_exchange(problem, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_clients_start_with_the_same_model(problem, kind):
-    algorithm = problem().build(kind)
+    algorithm = problem(kind=kind).build(kind)
     assert torch.equal(algorithm.models, algorithm.token.repeat(7, 1))
 
 
@@ -158,7 +163,7 @@ class Counting:
     [{}, {"inner_steps": 3, "adaptive": True, "fine_tune": True}],
 )
 def test_every_gradient_is_counted(problem, contact, kind, progress, keys):
-    small = problem()
+    small = problem(kind=kind)
     model = Counting(small.model)
     if keys and kind == "per_fedavg":
         keys = {"variant": "hessian_free"}
@@ -174,7 +179,7 @@ def test_every_gradient_is_counted(problem, contact, kind, progress, keys):
 @pytest.mark.parametrize("keys", [{}, {"adaptive": True, "fine_tune": True}])
 def test_the_order_of_clients_does_not_matter(problem, contacts, kind, keys):
     """Renumbering the clients gives the same models, up to rounding."""
-    small, order = problem(), np.random.default_rng(2).permutation(7)  # new client j is old client order[j]
+    small, order = problem(kind=kind), np.random.default_rng(2).permutation(7)  # new client j is old client order[j]
     data = small.data
     rows = np.concatenate([np.arange(data.first[i], data.first[i + 1]) for i in order])
     first = np.concatenate([[0], np.cumsum(np.diff(data.first)[order])])

@@ -30,6 +30,9 @@ CASES: dict[str, dict[str, Any]] = {
     "fedavg": {},
     "fedavg, tuned": {"fine_tune": True},
     "per_fedavg, free": {"variant": "hessian_free"},
+    "fedavg, averaged": {"fine_tune": True, "token_mean": 0.9, "fine_tune_step_size": 0.03},
+    **{kind: {} for kind in ("fedper", "fedrep", "fedrod", "fedala", "feddbe")},
+    "fedbabu": {"token_mean": 0.5},
     "squad_oracle": {},
     "local": {},
     "local, ditto": {},
@@ -39,9 +42,9 @@ EVERYONE = np.arange(7)
 
 
 def build(problem: Any, case: str, between: bool = True, **keys: Any) -> Any:
-    made = problem()
-    object.__setattr__(made.data, "site", np.arange(made.data.clients) % 2)
     kind, _, reference = case.partition(", ")
+    made = problem(kind=kind)
+    object.__setattr__(made.data, "site", np.arange(made.data.clients) % 2)
     own = {"beta": 5.0, "kappa": 0.1, "clusters": 2, "open_at": 1.0, **CASES[case], **keys}
     parts = (made.data, made.model, made.start, made.draw)
     theirs = make(reference, *parts, between_contacts=between, **own) if reference == "ditto" else None
@@ -81,7 +84,8 @@ def everything(algorithm: Any) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("count", [1, 5, AT_ONCE, 2 * AT_ONCE + 3])
 def test_a_result_is_that_of_as_many_steps_at_a_contact(problem: Any, case: str, count: int) -> None:
     """Given at one contact and handed over at the next: the same bits as a contact with that many local steps."""
-    algorithm, plain = build(problem, case), build(problem, case, between=False, local_steps=count)
+    own = {"local_steps": count} if case == "fedrep" else {}  # which divides them
+    algorithm, plain = build(problem, case, **own), build(problem, case, between=False, local_steps=count)
     learner = learner_of(algorithm)
     client = np.array([3])
     first = meet(learner, [3], 0.0, 10.0)
@@ -288,7 +292,9 @@ def test_error_rates_of_trials_are_reported_at_the_next_contact(problem: Any) ->
     assert np.array_equal(noted[5], noted[7])
 
 
-@pytest.mark.parametrize("case", ["slack", "apfl", "neighbourhood", "ifca", "local, ditto"])
+@pytest.mark.parametrize(
+    "case", ["slack", "apfl", "neighbourhood", "ifca", "local, ditto", "fedala", "fedrod", "fedrep", "feddbe"]
+)
 def test_a_checkpoint_keeps_what_is_under_way(problem: Any, tmp_path: Any, case: str) -> None:
     one, again = learner_of(build(problem, case)), learner_of(build(problem, case))
     made = overlapping(1)

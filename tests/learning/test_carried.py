@@ -15,6 +15,7 @@ STEPS, ETA, BETA, KAPPA = 3, 0.1, 0.5, 0.5
 SETTINGS = {"local_steps": STEPS, "step_size": ETA, "beta": BETA, "kappa": KAPPA, "eps": 0.0, "open_at": 1.0}
 merges = pytest.mark.parametrize("merge", ["add_up", "average"])
 W = 3
+PERSONAL = ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")
 
 
 def events(contacts: Callable[..., Any], clients: int, visits: int) -> list[Any]:
@@ -135,9 +136,11 @@ def test_averaged_tokens_keep_the_mean_of_all_contributions(problem, contacts, k
     assert algorithm.token.numpy() == pytest.approx(mean, abs=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["slack", "fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "walkman", "ifca"])
+@pytest.mark.parametrize(
+    "kind", ["slack", "fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "walkman", "ifca", *PERSONAL]
+)
 def test_one_vehicle_behaves_like_the_algorithm_alone(problem, contacts, kind: str) -> None:
-    made = problem()
+    made = problem(kind=kind)
     alone, carried = made.build(kind, **SETTINGS), made.build(kind, **SETTINGS)
     by_one = carried_by(1, carried)
     for contact in contacts(made.data.clients, 20):
@@ -146,9 +149,9 @@ def test_one_vehicle_behaves_like_the_algorithm_alone(problem, contacts, kind: s
     assert torch.equal(alone.models, carried.models)
 
 
-@pytest.mark.parametrize("kind", ["fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "slack"])
+@pytest.mark.parametrize("kind", ["fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "slack", *PERSONAL])
 def test_tokens_that_cannot_be_added_up_are_averaged(problem, contact, kind: str) -> None:
-    made = problem()
+    made = problem(kind=kind)
     pace = {"token_pace": 0.3} if kind == "slack" else {}
     algorithm = made.build(kind, **SETTINGS, **pace)
     carried = carried_by(2, algorithm)

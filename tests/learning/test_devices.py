@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 import torch
+from making import HIDDEN, SHARED_BODY
 from pretend_device import PRETEND, Pretend, There
 
 from fedmule.learning.algorithms.base import Contact
@@ -16,8 +17,9 @@ from fedmule.simulator.runs.folder import NoLog
 
 KINDS = [
     *("slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"),
-    *("neighbourhood", "ifca", "squad_oracle"),
+    *("neighbourhood", "ifca", "squad_oracle", "fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
 ]
+AVERAGED = ("fedavg", "fedbabu")  # which can average late tokens
 VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]
 
 
@@ -37,7 +39,7 @@ def network(kind, small):
 
 
 def build(small, kind):
-    keys = {"fine_tune": True, "adaptive": True, "eps": 0.01}
+    keys = {"fine_tune": True, "adaptive": True, "eps": 0.01, "token_mean": 0.9 if kind in AVERAGED else 0.0}
     if kind == "per_fedavg":
         keys = {"variant": "hessian_free"}
     return small.build(kind, local_steps=2, **keys)
@@ -55,9 +57,10 @@ def assert_same(ours, theirs):
 @pytest.mark.parametrize(
     ("kind", "model", "prior"),
     [
-        *((kind, model, None) for kind in KINDS for model in ("mlr", "mlp")),
-        *((kind, "module", prior) for kind in ("slack", "apfl") for prior in (None, 0.5)),
-        *((kind, "mlp", 0.5) for kind in ("slack", "per_fedavg", "neighbourhood", "ifca")),
+        *((kind, model, None) for kind in KINDS for model in ("mlr", "mlp") if model == "mlp" or kind not in HIDDEN),
+        *((kind, "module", None) for kind in ("slack", "apfl", *SHARED_BODY, "fedrod", "fedala")),
+        *((kind, "module", 0.5) for kind in ("slack", "apfl")),
+        *((kind, "mlp", 0.5) for kind in ("slack", "per_fedavg", "neighbourhood", "ifca", *HIDDEN, "fedrod", "fedala")),
     ],
 )
 def test_updates_and_evaluation_give_the_same_bits_on_both_devices(problem, kind, model, prior):
@@ -91,7 +94,7 @@ def test_updates_and_evaluation_give_the_same_bits_on_both_devices(problem, kind
 @pytest.mark.parametrize("prior", [None, 0.5])
 def test_an_update_reads_only_single_numbers(problem, kind, prior):
     """Only what is logged: waiting for more would stall a GPU."""
-    here = problem(double=False)
+    here = problem(double=False, kind=kind)
     here = replace(here, data=replace(here.data, site=np.arange(7) % 2).with_prior(prior))
     with Pretend() as device:
         algorithm = build(replace(here, data=here.data.to(PRETEND), start=here.start.to(PRETEND)), kind)

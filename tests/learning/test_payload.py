@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from making import TABLES
+from making import HIDDEN, TABLES
 
 from fedmule.learning.algorithms.base import Payload
 from fedmule.learning.tokens import AddedUp
 
-KINDS = [kind for kind in TABLES if kind != "squad_oracle"]  # which needs sites
+KINDS = [kind for kind in TABLES if kind not in ("squad_oracle", *HIDDEN)]  # it needs sites, they hidden layers
 WHO = np.array([1, 2, 4])
 
 

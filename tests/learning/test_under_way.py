@@ -27,6 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "neighbourhood, eb": {"rho": "eb"},
     **{kind: {} for kind in ("derived", "printed", "walkman", "fedavg", "ditto", "apfl", "per_fedavg", "ifca")},
     "pfedme": {"mix": MIX},
+    **{kind: {} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},
     "squad_oracle": {},
     "local": {},
 }
@@ -34,9 +35,9 @@ MEANS = ("slack", "slack, all", "derived", "walkman", "neighbourhood", "neighbou
 
 
 def build(problem: Any, case: str) -> Any:
-    made = problem()
-    object.__setattr__(made.data, "site", np.arange(CLIENTS) % 2)
     kind = case.partition(",")[0]
+    made = problem(kind=kind)
+    object.__setattr__(made.data, "site", np.arange(CLIENTS) % 2)
     keys = {"local_steps": 2, "open_at": 1.0, "beta": 5.0, "kappa": 0.1, "eps": 0.001, "clusters": 2, **KINDS[case]}
     algorithm = made.build(kind, **keys)
     if kind == "printed":  # its own start never moves
@@ -62,6 +63,7 @@ class Expected:
 
     def arrive(self, then: Any, contact: Contact) -> None:
         before, now = then.token.clone(), self.now
+        sums = {name: getattr(then, name).clone() for name in ("mean_sum", "mean_count") if hasattr(then, name)}
         if hasattr(now, "neighbours"):  # the vehicle counts the visit and chooses ρ when results arrive
             now.neighbours.visit(contact.visited, contact.near.tolist())
             if self.case == "neighbourhood, eb":
@@ -71,6 +73,8 @@ class Expected:
         if hasattr(now, "_kappa"):
             then._kappa = now._kappa
         then.update(contact)
+        for name, was in sums.items():
+            setattr(now, name, getattr(now, name) + getattr(then, name) - was)
         chosen = np.unique(then.cluster[contact.clients]) if self.kind in ("ifca", "squad_oracle") else ()
         self._copy_clients(now, then, contact.clients)
         if self.kind == "local":

@@ -30,6 +30,7 @@ VISITS = 2  # that go well
 LEAVER = 1
 FOR_EVER_S = 1e7
 
+MLP = {"kind": "mlp", "hidden": [6]}
 ALGORITHMS: dict[str, dict[str, Any]] = {
     **{v: {"algorithm": {"kind": "rwsadmm", "variant": v}} for v in ("slack", "derived", "printed")},
     **{
@@ -38,6 +39,10 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     },
     **{kind: {"algorithm": kind} for kind in ("fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca")},
     **{kind: {"algorithm": kind} for kind in ("squad_oracle", "walkman", "local")},
+    **{
+        kind: {"algorithm": kind, "model": MLP}
+        for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")
+    },
 }
 UNICAST = {"neighbourhood-cv", "neighbourhood-eb", "squad_oracle"}
 

@@ -39,6 +39,8 @@ def size(tensors: list[torch.Tensor]) -> int:
     [
         *({"algorithm": {"kind": "rwsadmm", "variant": variant}} for variant in ("slack", "derived", "printed")),
         *({"algorithm": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg", "local")),
+        *({"algorithm": kind} for kind in ("fedrod", "fedala")),
+        {"algorithm": "fedrep", "model": "mlp"},
         {"algorithm": {"kind": "local", "reference": "fedavg"}},
         {"algorithm": {"kind": "rwsadmm", "growing_mean": False}},
         {"model": "mlp"},

@@ -74,6 +74,16 @@ def alike(a: Run, b: Run) -> None:
 
 
 CASES: dict[str, dict[str, Any]] = {
+    "averaged token": {
+        "learning": {
+            "algorithm": {"kind": "fedavg", "fine_tune": True, "token_mean": 0.9, "fine_tune_step_size": 0.05}
+        },
+        "vehicle": {"count": 2},
+    },
+    **{
+        kind: {"learning": {"algorithm": kind, "model": {"kind": "mlp", "hidden": [6]}}}
+        for kind in ("fedrep", "fedrod", "fedala", "feddbe")
+    },
     "rwsadmm": {},
     "derived": {"learning": {"algorithm": {"kind": "rwsadmm", "variant": "derived"}}},
     "neighbourhood": {"learning": {"algorithm": {"kind": "rwsadmm", "token": "neighbourhood"}}},

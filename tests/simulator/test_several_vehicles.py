@@ -29,6 +29,7 @@ from fedmule.simulator.world import build_obstruction, build_radio, build_terrai
 Small = Callable[..., Scenario]
 DISC = {"kind": "disc", "range_m": 60.0, "rate_mbps": 0.05, "setup_s": 1.0}
 THREE = {"count": 3, "walk": "oldest_first"}
+MLP = {"kind": "mlp", "hidden": [6]}
 BY_DISTANCE = {"contact": "approach", "in_passing": False}
 
 # The small scenario's visits, and the ends of every sixth, from before there were several vehicles.
@@ -280,12 +281,19 @@ def test_keys_that_exclude_several_vehicles(small: Small, changes: dict[str, Any
     assert [problem.key for problem in broken_rules(small(**changes))] == [key]
 
 
-@pytest.mark.parametrize("algorithm", ["fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "walkman", "local"])
-def test_every_algorithm_can_be_carried_by_several(small: Small, algorithm: str) -> None:
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        *("fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "walkman", "local"),
+        *("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
+        {"kind": "fedavg", "fine_tune": True, "token_mean": 0.5, "fine_tune_step_size": 0.05},
+    ],
+)
+def test_every_algorithm_can_be_carried_by_several(small: Small, algorithm: Any) -> None:
     rows: list[MeetingRow] = []
     log = NoLog()
     log.meeting = rows.append  # type: ignore[method-assign]
-    summary = Simulation(small(vehicle=THREE, radio=DISC, learning={"algorithm": algorithm})).run(log)
+    summary = Simulation(small(vehicle=THREE, radio=DISC, learning={"algorithm": algorithm, "model": MLP})).run(log)
     assert summary["stopped_by"] == "visits"
     assert any(row.delivered for row in rows)
     assert np.isfinite(summary["token_test_acc"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from making import HIDDEN
 from short_runs import run, same
 from test_resume import alike, killed, resumed  # noqa: F401
 
@@ -29,6 +30,8 @@ ALGORITHMS: dict[str, Any] = {
     "neighbourhood": {"kind": "rwsadmm", "token": "neighbourhood"},
     **{kind: kind for kind in ("walkman", "fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "squad_oracle")},
     "tuned": {"kind": "fedavg", "fine_tune": True},
+    "averaged": {"kind": "fedavg", "fine_tune": True, "token_mean": 0.5, "fine_tune_step_size": 0.05},
+    **{kind: kind for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},
     "ifca": {"kind": "ifca", "clusters": 2},
     "local": {"kind": "local", "reference": "ditto"},
 }
@@ -36,7 +39,8 @@ ALGORITHMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm(small: Small, tmp_path: Path, name: str) -> None:
-    scenario = small(clients=BETWEEN, learning={"algorithm": ALGORITHMS[name]})
+    model = {"kind": "mlp", "hidden": [6]} if name in HIDDEN else "mlr"
+    scenario = small(clients=BETWEEN, learning={"algorithm": ALGORITHMS[name], "model": model})
     found = run(scenario, tmp_path / "run")
     contacts, last = found.contacts, found.clients[found.clients["contact"] == found.clients["contact"].max()]
     assert len(found.visits) == 20

@@ -42,6 +42,14 @@ from fedmule.analysis import load_run
         ("pfedme:algorithm.mix=0", "greater than 0"),
         ("per_fedavg:algorithm.adapt_step_size=-1", "at least 0"),
         ("per_fedavg:algorithm.delta=0", "greater than 0"),
+        ("fedrep:algorithm.head_share=0", "greater than 0"),
+        ("fedrep:algorithm.head_share=1", "less than 1"),
+        ("fedala:algorithm.top_layers=0", "at least 1"),
+        ("fedala:algorithm.weight_step_size=0", "greater than 0"),
+        ("fedbabu:algorithm.token_mean=1.5", "at most 1"),
+        ("fedbabu:algorithm.fine_tune_step_size=-1", "at least 0"),
+        ("feddbe:algorithm.strength=-1", "at least 0"),
+        ("feddbe:algorithm.momentum=0", "greater than 0"),
         ("test_share=0", "greater than 0"),
         ("test_share=1", "less than 1"),
         ("validation_share=1", "less than 1"),
@@ -177,6 +185,29 @@ def test_a_trial_leaves_a_run_as_it_is(accepted: Callable[..., None], monkeypatc
     monkeypatch.setattr("fedmule.simulator.build.try_model", lambda model, data: None)
     accepted(model)
     assert load_run("run").contacts.drop(columns="host_time_s").equals(tried)
+
+
+@pytest.mark.parametrize("algorithm", ["fedper", "fedrep", "fedbabu"])
+def test_a_body_and_a_head_need_two_layers(refused: Run, accepted: Callable[..., None], algorithm: str) -> None:
+    needs = "needs a model with at least two layers, a body and a head; learning.model has one"
+    line = refused(f"learning.algorithm={algorithm}")
+    assert line.endswith(f'learning.algorithm = "{algorithm}": {needs}')
+    line = refused("learning.algorithm=local", f"learning.algorithm.reference={algorithm}")
+    assert line.endswith(f'learning.algorithm.reference = "{algorithm}": {needs}')
+    accepted(f"learning.algorithm={algorithm}", "learning.model={ kind = 'mlp', hidden = [5] }")
+
+
+def test_keys_that_do_not_fit_the_rest(refused: Run) -> None:
+    line = refused("learning.algorithm=fedala", "learning.algorithm.top_layers=2")
+    assert 'learning.algorithm = "fedala": top_layers = 2: learning.model has 1' in line
+    line = refused("learning.algorithm=feddbe")
+    assert (
+        'learning.algorithm = "feddbe": needs a model that gives the features below its last layer, such as mlp' in line
+    )
+    line = refused("learning.algorithm=fedrep", "learning.local_steps=1", "learning.model=mlp")
+    assert "learning.local_steps = 1: must be at least 2 for fedrep" in line
+    line = refused("learning.algorithm=fedavg", "learning.algorithm.token_mean=0.5")
+    assert "learning.algorithm.token_mean = 0.5: needs fine_tune = true" in line
 
 
 # --- few samples, one label: nothing wrong with that ---------------------------------------------------------
