@@ -25,6 +25,7 @@ MERGE += "tokens are averaged"
 FINE_TUNE = "from learning.open_at on clients take the token once more and train on their own"
 
 VARIANTS = {
+    "relay": "learning.algorithms.relay:Relay",
     "slack": "learning.algorithms.rwsadmm:Slack",
     "derived": "learning.algorithms.published:Derived",
     "printed": "learning.algorithms.published:Printed",
@@ -34,18 +35,24 @@ NEIGHBOURHOOD = "learning.algorithms.neighbourhood:Neighbourhood"
 
 class RwsadmmKeys(Part):
     kind: Literal["rwsadmm"] = key("rwsadmm", "random-walk stochastic ADMM")
-    variant: Literal["slack", "derived", "printed"] = key(
-        "slack", "which form of it; derived and printed take one gradient per visit"
+    variant: Literal["relay", "slack", "derived", "printed"] = key(
+        "slack",
+        "which form of it: the token is handed on (relay) or the mean of all contributions (slack); derived and "
+        "printed take one gradient per visit",
     )
-    beta: Positive | None = key(None, "penalty β; by default 0.3 for slack, 10 for the other variants")
+    beta: Positive | None = key(None, "penalty β; by default 0.3 for slack and relay, 10 for the other variants")
     kappa: NotNegative = key(0.5, "dual step κ")
     kappa_decay: Annotated[float, Field(gt=0, le=1)] | None = key(
-        None, "factor on κ per visit; by default 1 for slack, 0.99 for the others"
+        None, "factor on κ per visit; by default 1 for slack and relay, 0.99 for the others"
     )
     eps: Width | Annotated[tuple[Width, ...], Field(strict=False, min_length=1)] = key(
         0.0, "half-width of the tube |x − y| ≤ eps, inf for none; or a list of one for each layer of the model"
     )
-    project_on_arrival: bool = key(True, "slack: start each visit inside the tube")
+    project_on_arrival: bool = key(True, "slack, relay: start each visit inside the tube")
+    trust: Positive | None = key(
+        None, "slack, relay: no model moves farther in a visit than this many times the median of the last moves"
+    )
+    centre: Share = key(0.0, "relay: share of the mean dual that is given back to clients, ζ")
     growing_mean: bool = key(True, "slack: the token is the mean of the clients seen, not of all")
     token_pace: Annotated[float, Field(gt=0, le=1)] | None = key(
         None,
