@@ -255,6 +255,26 @@ def contribute(
     return moved, math.sqrt(_move(moved, token, number(share)))
 
 
+def settle(
+    clients: Array,
+    x: Array,
+    kept: Sequence[Array],
+    moved_sq: Array,
+    y: Array,
+    back: Array,
+    beta: float,
+    kappa: float,
+    eps: Any,
+) -> Array:
+    """Store models x [S,d] and their duals after relay.dual_of; return the sum of the changes of the duals [d]."""
+    number, bounds, change = y.dtype.type, widths(eps, y[0]), np.zeros_like(y[0])
+    numbers = number(1 / beta), number(kappa)
+    for i, client in enumerate(clients.tolist()):
+        rows = [part[client] for part in kept]
+        moved_sq[client] = _settle(x[i], *rows, y[i % len(y)], back[i % len(back)], *numbers, bounds, change)
+    return change
+
+
 @compiled
 def _arrive(model: Array, lam: Array, y: Array, scale: float, eps: Array, x: Array, anchor: Array) -> None:
     for j in range(len(y)):
@@ -290,6 +310,32 @@ def _contribute(
         step[j] += new - (c[j] if counts else token[j])
         lam[j] += change / scale
         c[j] = new
+        moved = x[j] - model[j]
+        total += moved * moved
+        model[j] = x[j]
+    return total
+
+
+@compiled
+def _settle(
+    x: Array,
+    model: Array,
+    lam: Array,
+    y: Array,
+    back: Array,
+    scale: float,
+    kappa: float,
+    eps: Array,
+    change: Array,
+) -> float:
+    """Compute relay.dual_of with scale = 1/β; change += lam − its last value. Sets the model; returns |x − model|²."""
+    total: float = x.dtype.type(0)
+    for j in range(len(x)):
+        apart = x[j] - y[j]
+        q = apart + scale * (lam[j] - back[j])
+        step = kappa * (apart - min(max(q, -eps[j]), eps[j])) / scale
+        lam[j] += step
+        change[j] += step
         moved = x[j] - model[j]
         total += moved * moved
         model[j] = x[j]

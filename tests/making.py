@@ -19,10 +19,11 @@ COMMON = ("step_size", "batch_size", "local_steps", "open_at")
 
 # Names of the algorithms in tests, and the tables that name them in scenarios.
 TABLES: dict[str, dict[str, Any]] = {
-    "slack": {"kind": "rwsadmm"},
+    "slack": {"kind": "rwsadmm", "variant": "slack"},
+    "relay": {"kind": "rwsadmm", "variant": "relay"},
     "derived": {"kind": "rwsadmm", "variant": "derived"},
     "printed": {"kind": "rwsadmm", "variant": "printed"},
-    "neighbourhood": {"kind": "rwsadmm", "token": "neighbourhood"},
+    "neighbourhood": {"kind": "rwsadmm", "variant": "slack", "token": "neighbourhood"},
     **{kind: {"kind": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg")},
     **{kind: {"kind": kind} for kind in ("ifca", "squad_oracle")},
     **{kind: {"kind": kind} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},

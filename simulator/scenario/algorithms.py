@@ -30,6 +30,7 @@ TOKEN_MEAN = (
 FINE_TUNE_STEP_SIZE = "step size from learning.open_at on; by default learning.step_size"
 
 VARIANTS = {
+    "relay": "learning.algorithms.relay:Relay",
     "slack": "learning.algorithms.rwsadmm:Slack",
     "derived": "learning.algorithms.published:Derived",
     "printed": "learning.algorithms.published:Printed",
@@ -41,18 +42,26 @@ FINE_TUNED = "learning.algorithms.fedavg:FineTuned"
 
 class RwsadmmKeys(Part):
     kind: Literal["rwsadmm"] = key("rwsadmm", "random-walk stochastic ADMM")
-    variant: Literal["slack", "derived", "printed"] = key(
-        "slack", "which form of it; derived and printed take one gradient per visit"
+    variant: Literal["relay", "slack", "derived", "printed"] = key(
+        "slack",
+        "which form of it: the token is handed on (relay) or the mean of all contributions (slack); derived and "
+        "printed take one gradient per visit",
     )
-    beta: Positive | None = key(None, "penalty β; by default 0.3 for slack, 10 for the other variants")
+    beta: Positive | None = key(None, "penalty β; by default 0.3 for slack and relay, 10 for the other variants")
     kappa: NotNegative = key(0.5, "dual step κ")
     kappa_decay: Annotated[float, Field(gt=0, le=1)] | None = key(
-        None, "factor on κ per visit; by default 1 for slack, 0.99 for the others"
+        None, "factor on κ per visit; by default 1 for slack and relay, 0.99 for the others"
     )
     eps: Width | Annotated[tuple[Width, ...], Field(strict=False, min_length=1)] = key(
         0.0, "half-width of the tube |x − y| ≤ eps, inf for none; or a list of one for each layer of the model"
     )
-    project_on_arrival: bool = key(True, "slack: start each visit inside the tube")
+    project_on_arrival: bool = key(True, "slack, relay: start each visit inside the tube")
+    trust: Positive | None = key(
+        None, "slack, relay: no model moves farther in a visit than this many times the median of the last moves"
+    )
+    centre: Share = key(0.0, "relay: share of the mean dual that is given back to clients, ζ")
+    token_mean: Share = key(0.0, f"slack, relay: {TOKEN_MEAN}")
+    fine_tune_step_size: NotNegative | None = key(None, f"slack, relay: {FINE_TUNE_STEP_SIZE}")
     growing_mean: bool = key(True, "slack: the token is the mean of the clients seen, not of all")
     token_pace: Annotated[float, Field(gt=0, le=1)] | None = key(
         None,
@@ -87,7 +96,9 @@ class RwsadmmKeys(Part):
         elif self.token == "neighbourhood" and several:
             message = 'must be "global" for several vehicles: only one vehicle can know what everyone contributed'
             yield Problem(f"{at}.token", message, "neighbourhood")
-        if self.variant != "slack" and math.isinf(max(np.atleast_1d(self.eps))):
+        if self.token == "neighbourhood" and self.token_mean > 0:
+            yield Problem(f"{at}.token_mean", 'must be 0 for token = "neighbourhood"', self.token_mean)
+        if self.variant in ("derived", "printed") and math.isinf(max(np.atleast_1d(self.eps))):
             yield Problem(f"{at}.eps", f'must be finite for variant = "{self.variant}"', self.eps)
         if self.variant == "printed" and several:
             message = 'must be "slack" or "derived" for several vehicles: the printed rule has one token'

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from making import make
 
-from fedmule.learning.algorithms.rwsadmm import contribution, project, pull_to_tube
+from fedmule.learning.algorithms.rwsadmm import contribution
+from fedmule.learning.algorithms.tube import project, pull_to_tube
 from fedmule.learning.algorithms.walkman import walkman_step
 from fedmule.learning.data.client_data import ClientData
 
@@ -221,7 +222,7 @@ def vectors(clients, growing_mean):
 
 def deliver(algorithm, clients, c):
     """Without a dual, and in a tube of zero width, a client contributes its model."""
-    algorithm._contribute(clients, torch.from_numpy(c), algorithm.token, 0.0)
+    algorithm._settle(clients, {"x": torch.from_numpy(c), "y": algorithm.token})
     np.testing.assert_allclose(algorithm.contributions[clients], c, rtol=0, atol=1e-14)
 
 

@@ -1,0 +1,49 @@
+"""A trust region: no model moves much farther in a visit than is usual."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+MOST = 200  # moves that are remembered at most, so that the cost of a contact does not grow with the clients
+FEWEST = 5  # moves that must be known before any is limited
+
+
+class TrustRegion:
+    """Limits moves to a multiple of the median of the last moves.
+
+    A client whose steps are too long for its data would wind up its dual, and the token with it. The limit is a number
+    that the vehicle sends beside the token.
+    """
+
+    def __init__(self, factor: float, clients: int, like: Tensor) -> None:
+        self.factor = factor
+        self._lengths = like.new_zeros(min(2 * clients, MOST))  # of the last moves, as far as they were allowed
+        self._enough = max(FEWEST, len(self._lengths) // 4)
+        self._count = 0
+
+    def limited(self, x: Tensor, start: Tensor) -> Tensor:
+        """x ← start + min(1, r/|x − start|)·(x − start) for models x [S,d], r = factor · median; notes the moves.
+
+        A model that is not finite is replaced by its start.
+        """
+        move = x - start
+        length = torch.linalg.vector_norm(move, dim=1, keepdim=True)  # [S,1]
+        known = self._lengths[: max(1, min(self._count, len(self._lengths)))]
+        usual, sound = known.median(), length.isfinite()
+        x, length = torch.where(sound, x, start), torch.where(sound, length, usual)
+        if self._count >= self._enough:
+            most = self.factor * usual
+            x = torch.where(length > most, start + move * (most / length), x)
+            length = length.clamp(max=most)
+        self._note(length.flatten())
+        return x
+
+    def _note(self, lengths: Tensor) -> None:
+        """Enter the lengths [S] of moves in place of the oldest."""
+        size = len(self._lengths)
+        lengths = lengths[-size:]
+        at = torch.from_numpy((self._count + np.arange(len(lengths))) % size).to(self._lengths.device)
+        self._lengths.index_copy_(0, at, lengths)
+        self._count += len(lengths)
