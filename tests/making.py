@@ -21,6 +21,7 @@ COMMON = ("step_size", "batch_size", "local_steps", "open_at")
 TABLES: dict[str, dict[str, Any]] = {
     "slack": {"kind": "rwsadmm", "variant": "slack"},
     "relay": {"kind": "rwsadmm", "variant": "relay"},
+    "centred": {"kind": "rwsadmm", "variant": "relay", "centre": 0.5, "trust": 2.0, "token_mean": 0.5},
     "derived": {"kind": "rwsadmm", "variant": "derived"},
     "printed": {"kind": "rwsadmm", "variant": "printed"},
     "neighbourhood": {"kind": "rwsadmm", "variant": "slack", "token": "neighbourhood"},

@@ -10,7 +10,20 @@ from making import HIDDEN, SHARED_BODY
 from fedmule.learning.data.client_data import ClientData
 
 KINDS = [
-    *("slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"),
+    *(
+        "slack",
+        "relay",
+        "centred",
+        "derived",
+        "printed",
+        "fedavg",
+        "walkman",
+        "local",
+        "ditto",
+        "apfl",
+        "pfedme",
+        "per_fedavg",
+    ),
     *("neighbourhood", "ifca", "fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
 ]
 TRY_OUT = ("neighbourhood", "ifca")  # clients receive several models to try, which costs more

@@ -22,7 +22,10 @@ from fedmule.learning.tokens import carried_by
 from fedmule.simulator.runs.state import load_state, save_state
 
 CASES: dict[str, dict[str, Any]] = {
-    **{kind: {} for kind in ("slack", "derived", "walkman", "ditto", "apfl", "pfedme", "per_fedavg", "ifca")},
+    **{
+        kind: {}
+        for kind in ("slack", "relay", "centred", "derived", "walkman", "ditto", "apfl", "pfedme", "per_fedavg", "ifca")
+    },
     "slack, all": {"growing_mean": False},
     "neighbourhood": {},
     "neighbourhood, eb": {"rho": "eb"},

@@ -16,7 +16,20 @@ from fedmule.simulator.engine import Simulation
 from fedmule.simulator.runs.folder import NoLog
 
 KINDS = [
-    *("slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"),
+    *(
+        "slack",
+        "relay",
+        "centred",
+        "derived",
+        "printed",
+        "fedavg",
+        "walkman",
+        "local",
+        "ditto",
+        "apfl",
+        "pfedme",
+        "per_fedavg",
+    ),
     *("neighbourhood", "ifca", "squad_oracle", "fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
 ]
 AVERAGED = ("fedavg", "fedbabu")  # which can average late tokens

@@ -7,7 +7,7 @@ import torch
 from fedmule.learning import evaluate
 from fedmule.learning.evaluate import Evaluator
 
-KINDS = ["slack", "derived", "fedavg", "walkman", "local"]
+KINDS = ["slack", "relay", "derived", "fedavg", "walkman", "local"]
 
 
 class Watched:

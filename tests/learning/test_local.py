@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg"]
+KINDS = ["slack", "relay", "derived", "printed", "fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

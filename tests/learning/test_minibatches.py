@@ -14,7 +14,7 @@ from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.models.logistic import MLR
 from fedmule.simulator.streams import Streams
 
-KINDS = ["slack", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"]
+KINDS = ["slack", "relay", "derived", "printed", "fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg"]
 
 
 def ids(*clients):

@@ -179,7 +179,19 @@ def test_compiled_steps_equal_the_generic_ones(model, first, dtype, within):
 
 # --- algorithms and their evaluation ------------------------------------------------------------------------------
 
-KINDS = ["slack", "derived", "fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "neighbourhood", "ifca", "local"]
+KINDS = [
+    "slack",
+    "relay",
+    "derived",
+    "fedavg",
+    "ditto",
+    "apfl",
+    "pfedme",
+    "per_fedavg",
+    "neighbourhood",
+    "ifca",
+    "local",
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)

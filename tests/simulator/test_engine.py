@@ -211,7 +211,7 @@ def snapshot(algorithm: Algorithm, prefix: str = "") -> dict[str, Any]:
 
 
 EVERY_ALGORITHM = [
-    *({"algorithm": {"kind": "rwsadmm", "variant": variant}} for variant in ("slack", "derived", "printed")),
+    *({"algorithm": {"kind": "rwsadmm", "variant": variant}} for variant in ("slack", "relay", "derived", "printed")),
     *({"algorithm": kind} for kind in ("fedavg", "walkman", "local", "ditto", "apfl", "pfedme", "per_fedavg")),
     {"algorithm": {"kind": "fedavg", "fine_tune": True}, "open_at": 0.3},
     *({"algorithm": kind, "model": "mlp"} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")),

@@ -32,7 +32,7 @@ FOR_EVER_S = 1e7
 
 MLP = {"kind": "mlp", "hidden": [6]}
 ALGORITHMS: dict[str, dict[str, Any]] = {
-    **{v: {"algorithm": {"kind": "rwsadmm", "variant": v}} for v in ("slack", "derived", "printed")},
+    **{v: {"algorithm": {"kind": "rwsadmm", "variant": v}} for v in ("slack", "relay", "derived", "printed")},
     **{
         f"neighbourhood-{rho}": {"algorithm": {"kind": "rwsadmm", "token": "neighbourhood", "rho": rho}}
         for rho in ("cv", "eb")

@@ -37,7 +37,10 @@ def size(tensors: list[torch.Tensor]) -> int:
 @pytest.mark.parametrize(
     "keys",
     [
-        *({"algorithm": {"kind": "rwsadmm", "variant": variant}} for variant in ("slack", "derived", "printed")),
+        *(
+            {"algorithm": {"kind": "rwsadmm", "variant": variant}}
+            for variant in ("slack", "relay", "derived", "printed")
+        ),
         *({"algorithm": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg", "local")),
         *({"algorithm": kind} for kind in ("fedrod", "fedala")),
         {"algorithm": "fedrep", "model": "mlp"},

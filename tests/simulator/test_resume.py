@@ -73,6 +73,7 @@ def alike(a: Run, b: Run) -> None:
     }
 
 
+RELAY = {"kind": "rwsadmm", "variant": "relay", "centre": 0.5, "trust": 2.0, "token_mean": 0.5}
 CASES: dict[str, dict[str, Any]] = {
     "averaged token": {
         "learning": {
@@ -86,6 +87,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "rwsadmm": {},
     "derived": {"learning": {"algorithm": {"kind": "rwsadmm", "variant": "derived"}}},
+    "relay": {"learning": {"algorithm": RELAY}},
     "neighbourhood": {"learning": {"algorithm": {"kind": "rwsadmm", "token": "neighbourhood"}}},
     "local": {"learning": {"algorithm": {"kind": "local", "reference": "ditto"}}},
     "apfl": {"learning": {"algorithm": "apfl"}},
