@@ -267,7 +267,8 @@ def settle(
     eps: Any,
 ) -> Array:
     """Store models x [S,d] and their duals after relay.dual_of; return the sum of the changes of the duals [d]."""
-    number, bounds, change = y.dtype.type, widths(eps, y[0]), np.zeros_like(y[0])
+    change: Array = np.zeros_like(y[0])
+    number, bounds = y.dtype.type, widths(eps, y[0])
     numbers = number(1 / beta), number(kappa)
     for i, client in enumerate(clients.tolist()):
         rows = [part[client] for part in kept]

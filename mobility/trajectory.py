@@ -10,7 +10,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.mobility.compiler import compiled
 from fedmule.mobility.models.movement import FloatArray, IntArray, Movement, Waypoints, somewhere
 
 
@@ -275,20 +274,6 @@ def position_at(times: Times, positions: FloatArray, t: Times, side: Literal["le
 
     Where two waypoints share a time (a jump), the later one counts, or the earlier one for side "left".
     """
-    return np.asarray(_positions_at(times, positions, t, side == "right"))
+    from fedmule.mobility.path_lookup import look_up  # slow to import, so only where needed
 
-
-@compiled
-def _positions_at(times: Times, positions: FloatArray, t: Times, right: bool) -> FloatArray:
-    found = np.empty((len(t), 2))
-    last = len(times) - 1
-    for i in range(len(t)):
-        passed = np.searchsorted(times, t[i], side="right") if right else np.searchsorted(times, t[i], side="left")
-        leg = min(max(passed - 1, 0), last)
-        following = min(leg + 1, last)
-        span = times[following] - times[leg]
-        fraction = (t[i] - times[leg]) / span if 0 < span < np.inf else 0.0  # an endless leg stands still
-        fraction = min(max(fraction, 0.0), 1.0)
-        for k in range(2):
-            found[i, k] = positions[leg, k] + fraction * (positions[following, k] - positions[leg, k])
-    return found
+    return np.asarray(look_up(times, positions, t, side == "right"))

@@ -1,0 +1,27 @@
+"""Positions on a path, in a compiled loop."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedmule.mobility.compiler import compiled
+
+FloatArray = NDArray[np.float64]
+
+
+@compiled
+def look_up(times: FloatArray, positions: FloatArray, t: FloatArray, right: bool) -> FloatArray:
+    """Return the positions [m,2] of a path at times [m]: at a jump the later one if `right`, else the earlier one."""
+    found = np.empty((len(t), 2))
+    last = len(times) - 1
+    for i in range(len(t)):
+        passed = np.searchsorted(times, t[i], side="right") if right else np.searchsorted(times, t[i], side="left")
+        leg = min(max(passed - 1, 0), last)
+        following = min(leg + 1, last)
+        span = times[following] - times[leg]
+        fraction = (t[i] - times[leg]) / span if 0 < span < np.inf else 0.0  # an endless leg stands still
+        fraction = min(max(fraction, 0.0), 1.0)
+        for k in range(2):
+            found[i, k] = positions[leg, k] + fraction * (positions[following, k] - positions[leg, k])
+    return found
