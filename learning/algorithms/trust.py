@@ -19,7 +19,7 @@ class TrustRegion:
 
     def __init__(self, factor: float, clients: int, like: Tensor) -> None:
         self.factor = factor
-        self._lengths = like.new_zeros(min(2 * clients, MOST))  # of the last moves, as far as they were allowed
+        self._lengths = like.new_zeros(min(2 * clients, MOST))  # of the last moves, as far as allowed; nan: not finite
         self._enough = max(FEWEST, len(self._lengths) // 4)
         self._count = 0
 
@@ -30,13 +30,12 @@ class TrustRegion:
         """
         move = x - start
         length = torch.linalg.vector_norm(move, dim=1, keepdim=True)  # [S,1]
-        known = self._lengths[: max(1, min(self._count, len(self._lengths)))]
-        usual, sound = known.median(), length.isfinite()
-        x, length = torch.where(sound, x, start), torch.where(sound, length, usual)
+        sound = length.isfinite()
+        x, length = torch.where(sound, x, start), torch.where(sound, length, torch.nan)
         if self._count >= self._enough:
-            most = self.factor * usual
+            most = self.factor * self._lengths[: self._count].nanmedian()
             x = torch.where(length > most, start + move * (most / length), x)
-            length = length.clamp(max=most)
+            length = torch.where(length > most, most, length)
         self._note(length.flatten())
         return x
 

@@ -39,7 +39,7 @@ VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]
 @pytest.fixture(autouse=True)
 def _no_compiled_loops(monkeypatch):
     """Compiled loops run on a CPU only; here both devices run the same tensor operations."""
-    for module in ("steps", "models.mlp", "algorithms.rwsadmm"):
+    for module in ("steps", "models.mlp", "algorithms.tube", "algorithms.rwsadmm", "algorithms.relay"):
         monkeypatch.setattr(f"fedmule.learning.{module}.kernels_for", lambda *tensors: None)
 
 

@@ -26,13 +26,13 @@ def test_bytes_and_flops_of_an_exchange_follow_the_payload(problem, heavy, kind)
     other = heavy(kind, Payload(14_000_000, 0.9e9), batch_size=8)
     assert own.model_bytes == own.trained_bytes == other.trained_bytes == 4 * 18
     before, after = own.exchange(WHO, 0.0), other.exchange(WHO, 0.0)
-    clusters = 8 if kind == "ifca" else 1
+    clusters = {"ifca": 8, "centred": 2}.get(kind, 1)  # models, or a model and the mean dual
     assert (before.bytes_down == clusters * 72).all()
     assert (after.bytes_down == clusters * 14_000_000).all()
     index = 4 if kind == "ifca" else 0  # of the model that a client has chosen: not a model, so as small as ever
     assert (before.bytes_up == 72 + index).all()
     assert (after.bytes_up == 14_000_000 + index).all()
-    trials = clusters * 0.3e9 * own.data.train_count[WHO] if kind == "ifca" else 0
+    trials = 8 * 0.3e9 * own.data.train_count[WHO] if kind == "ifca" else 0
     np.testing.assert_allclose(after.flops, own.steps * 8 * 0.9e9 + trials, rtol=1e-12)
     assert other.meeting(0.0).bytes_down.tolist() == [clusters * 14_000_000]
 

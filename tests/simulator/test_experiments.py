@@ -140,7 +140,8 @@ def test_gradients_are_counted_as_the_algorithms_take_them(
 ) -> None:
     from fedmule.simulator.engine import Simulation
 
-    scenario = small(learning={"local_steps": 7, **keys})
+    network = {"kind": "mlp", "hidden": [4]}  # fedper and others need a layer below the last
+    scenario = small(learning={"local_steps": 7, "model": network, **keys})
     assert Gradients(scenario, {}).per_visit() == Simulation(scenario).learner.algorithm.steps
 
 

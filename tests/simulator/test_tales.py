@@ -46,7 +46,8 @@ def test_contacts_happen_and_the_token_learns(name: str, short: Callable[[str], 
     assert story.summary["visits"] == VISITS[name]
     assert story.visits["delivered"].sum() >= 0.5 * story.visits["active"].sum() > 0
     assert story.summary["bytes_down"] > 0
-    assert story.summary["token_test_acc"] > story.summary["start_personal_test_acc_mean"] + 0.05
+    learnt = 0.05 if name == "underwater" else 0.1  # mines and rocks: half are right by chance
+    assert story.summary["token_test_acc"] > story.summary["start_personal_test_acc_mean"] + learnt
 
 
 def test_the_channel_is_busy_and_exchanges_break_in_most_stories(short: Callable[[str], Run]) -> None:
