@@ -160,16 +160,7 @@ def first_linked(
     t = first_within(a.times, a.positions, b.times, b.positions, near_m, start_s, end_s)
     if t is None:
         return None
-    first = start_of_link(link_between(radio, obstruction, a, b, t, extra_loss_db), t, start_s, end_s)
-    if first is None or _linked_at(radio, obstruction, a, b, first, extra_loss_db):
-        return first
-    # At this very moment a corner is in the way, and no more once they have moved on: they stop there, if at all.
-    later = first + HAIR_S
-    return later if later <= end_s and _linked_at(radio, obstruction, a, b, later, extra_loss_db) else first
-
-
-def _linked_at(radio: Radio, obstruction: Obstruction, a: Way, b: Way, t: float, extra_loss_db: float) -> bool:
-    return bool(linked(radio, obstruction, a.at(t), b.at(t)[None], extra_loss_db)[0])
+    return start_of_link(link_between(radio, obstruction, a, b, t, extra_loss_db), t, start_s, end_s)
 
 
 def start_of_link(
