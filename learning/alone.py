@@ -16,7 +16,7 @@ HALVINGS = 32  # more than there are lengths of plans
 
 
 class Alone:
-    """Trains a sample of clients alone, from simulated time 0 on, no further than it is asked for.
+    """Trains clients alone, from simulated time 0 on, no further than it is asked for; a sample of them is evaluated.
 
     By time t a client can have taken t · FLOP/s ÷ FLOPs of a step. Once that is `longest` steps, or half, a quarter,
     … of it, the client has the best model of that many steps: step size and number of steps are chosen on samples it
@@ -25,10 +25,17 @@ class Alone:
     """
 
     def __init__(
-        self, task: Task, clients: IntArray, longest: int, flops_per_s: FloatArray, flops_per_step: float
+        self,
+        task: Task,
+        clients: IntArray,
+        longest: int,
+        flops_per_s: FloatArray,
+        flops_per_step: float,
+        sample: IntArray | None = None,
     ) -> None:
         self._task = task
-        self.clients = clients  # [m] the sample, ascending
+        self.clients = clients  # [m] who can be asked for, ascending
+        self.sampled = np.isin(clients, clients if sample is None else sample)  # [m] who is evaluated
         self.longest = longest  # steps
         self.gradient_steps = 0  # computed so far, those of choices included
         self._steps_per_s = flops_per_s[clients] / flops_per_step
@@ -40,12 +47,27 @@ class Alone:
         self._times_moved = np.zeros(count, dtype=np.int64)
         self.step_size, self.steps = np.zeros(count), np.zeros(count, dtype=np.int64)  # [m] of each client's plan
         self._accuracy = np.full(task.data.clients, np.nan)
-        self._evaluate(np.arange(count))
+        self._evaluate(np.flatnonzero(self.sampled))
 
     def accuracy(self, now: float) -> FloatArray:
         """Return the test accuracy [n] of the models trained alone by now; nan for clients outside the sample."""
-        self._advance(now)
+        self._advance(now, np.flatnonzero(self.sampled))
         return self._accuracy.copy()
+
+    def model(self, client: int, now: float) -> Tensor:
+        """Return the model [d] that a client has trained alone by now."""
+        row = np.searchsorted(self.clients, [client])
+        self._advance(now, row)
+        found: Tensor = self.models[int(row[0])]
+        return found
+
+    def reached(self, now: float) -> IntArray:
+        """Return the steps [m] of the longest plan that the clock of each client has allowed by now.
+
+        That is the longest of `longest`, half of it, a quarter, … that is possible; 0 if none is.
+        """
+        lengths = np.unique([self.longest >> i for i in range(HALVINGS)])  # ascending, with 0
+        return lengths[np.searchsorted(lengths, self.steps_by(now), side="right") - 1]
 
     def steps_by(self, now: float) -> IntArray:
         """Return the gradient steps [m] that each client can have taken by now."""
@@ -54,8 +76,7 @@ class Alone:
 
     def leave(self, clients: IntArray, now: float) -> None:
         """Train up to now: the data of these clients are about to change."""
-        if np.isin(self.clients, clients).any():
-            self._advance(now)
+        self._advance(now, np.flatnonzero(np.isin(self.clients, clients)))
 
     def arrive(self, clients: IntArray, now: float) -> None:
         """Start again with the models the clients have: their data have changed."""
@@ -66,26 +87,22 @@ class Alone:
             self._began_s[who] = now
             self._trained[who] = 0
             self._times_moved[who] += 1
-            self._evaluate(who)
+            self._evaluate(who[self.sampled[who]])
 
     def constants(self) -> list[object]:
         """Objects the checkpoint must not copy."""
         return [self._task]
 
-    def _advance(self, now: float) -> None:
-        """Train those who can take more steps by now than when they were trained last."""
-        lengths = self._reached(self.steps_by(now))
-        for length in np.unique(lengths[lengths > self._trained]).tolist():
-            due = np.flatnonzero((lengths == length) & (lengths > self._trained))
+    def _advance(self, now: float, among: IntArray) -> None:
+        """Train those among these who can take more steps by now than when they were trained last."""
+        lengths = self.reached(now)[among]
+        later = lengths > self._trained[among]
+        for length in np.unique(lengths[later]).tolist():
+            due = among[(lengths == length) & later]
             for who in blocks(due, length, self._task.settings.batch_size):
                 self._train(who, length)
                 self._trained[who] = length
-                self._evaluate(who)
-
-    def _reached(self, steps: IntArray) -> IntArray:
-        """The longest of `longest`, half of it, a quarter, … that is not more than the steps [m]; 0 if none is."""
-        lengths = np.unique([self.longest >> i for i in range(HALVINGS)])  # ascending, with 0
-        return lengths[np.searchsorted(lengths, steps, side="right") - 1]
+                self._evaluate(who[self.sampled[who]])
 
     def _train(self, who: IntArray, length: int) -> None:
         """Choose plans of at most `length` steps and train the models [who] by them."""

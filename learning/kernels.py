@@ -265,15 +265,13 @@ def settle(
     beta: float,
     kappa: float,
     eps: Any,
-) -> Array:
-    """Store models x [S,d] and their duals after relay.dual_of; return the sum of the changes of the duals [d]."""
-    change: Array = np.zeros_like(y[0])
+) -> None:
+    """Store models x [S,d] and their duals after relay.dual_of."""
     number, bounds = y.dtype.type, widths(eps, y[0])
     numbers = number(1 / beta), number(kappa)
     for i, client in enumerate(clients.tolist()):
         rows = [part[client] for part in kept]
-        moved_sq[client] = _settle(x[i], *rows, y[i % len(y)], back[i % len(back)], *numbers, bounds, change)
-    return change
+        moved_sq[client] = _settle(x[i], *rows, y[i % len(y)], back[i % len(back)], *numbers, bounds)
 
 
 @compiled
@@ -327,16 +325,13 @@ def _settle(
     scale: float,
     kappa: float,
     eps: Array,
-    change: Array,
 ) -> float:
-    """Compute relay.dual_of with scale = 1/β; change += lam − its last value. Sets the model; returns |x − model|²."""
+    """Compute relay.dual_of with scale = 1/β. Sets the model; returns |x − model|²."""
     total: float = x.dtype.type(0)
     for j in range(len(x)):
         apart = x[j] - y[j]
         q = apart + scale * (lam[j] - back[j])
-        step = kappa * (apart - min(max(q, -eps[j]), eps[j])) / scale
-        lam[j] += step
-        change[j] += step
+        lam[j] += kappa * (apart - min(max(q, -eps[j]), eps[j])) / scale
         moved = x[j] - model[j]
         total += moved * moved
         model[j] = x[j]

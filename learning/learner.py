@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, Update
 from fedmule.learning.alone import Alone
+from fedmule.learning.alone_or_together import ALONE, AloneOrTogether
 from fedmule.learning.at_contact import AtContact
 from fedmule.learning.data.sites import SiteData
 from fedmule.learning.errors import ReplayError
@@ -36,6 +40,7 @@ class Learner:
         site_data: SiteData | None = None,
         training: AtContact | None = None,
         alone: Alone | None = None,
+        choice: AloneOrTogether | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.carried = carried
@@ -45,6 +50,7 @@ class Learner:
         self.site_data = site_data
         self.training = training or AtContact(algorithm, carried)  # when clients compute
         self.alone = alone  # None: nobody trains alone
+        self.choice = choice  # None: clients always use what the algorithm gives them
         self.journal = Journal()
 
     def cost(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
@@ -52,7 +58,10 @@ class Learner:
 
         `progress` is the share of the run that is over.
         """
-        return self.journal.add(self.training.cost(clients, progress, now_s))
+        if self.choice is None:
+            return self.journal.add(self.training.cost(clients, progress, now_s))
+        part = self.choice.take_part(clients, progress)
+        return self.journal.add(self.choice.cost(self.training.cost(clients[part], progress, now_s), clients, part))
 
     def begin(
         self,
@@ -67,7 +76,11 @@ class Learner:
 
         `visited` and `near` are those of the contact, where they are known: tokens of neighbourhoods depend on them.
         """
-        return self.journal.add(self.training.begin(vehicle, clients, progress, now_s, visited, near))
+        if self.choice is None:
+            return self.journal.add(self.training.begin(vehicle, clients, progress, now_s, visited, near))
+        part = self.choice.take_part(clients, progress)
+        begun = self.training.begin(vehicle, clients[part], progress, now_s, visited, near)
+        return self.journal.add(self.choice.cost(begun, clients, part))
 
     def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
         """Cost of an exchange between two vehicles: down is from a to b."""
@@ -77,9 +90,22 @@ class Learner:
         """Update with exactly the delivered clients, from what they were sent; None if there are none."""
         if not len(contact.clients):
             return None
-        update = self.training.update(vehicle, contact)
+        if self.choice is None:
+            update = self.training.update(vehicle, contact)
+        else:
+            update = self._update_part(vehicle, contact, self.choice)
         self.evaluator.changed(contact.clients)
         return update
+
+    def _update_part(self, vehicle: int, contact: Contact, choice: AloneOrTogether) -> Update:
+        """Update with those of the delivered clients that take part, and let them try what the token is worth."""
+        part = choice.take_part(contact.clients, contact.progress)
+        steps, update = np.zeros(len(part), dtype=np.int64), Update(None, 0, 0.0)
+        if part.any():
+            update = self.training.update(vehicle, replace(contact, clients=contact.clients[part]))
+            steps[part] = update.gradient_steps
+        choice.met(contact, steps)
+        return replace(update, gradient_steps=steps)
 
     def drop(self, clients: IntArray) -> None:
         """Forget what was sent to clients whose exchange was lost."""
@@ -97,11 +123,13 @@ class Learner:
         """Move clients to other sites for good: their data become like those there."""
         if self.site_data is not None:
             self.training.settle(clients, now_s)
-            if self.alone is not None:
-                self.alone.leave(clients, now_s)
+            for alone in self._all_alone():
+                alone.leave(clients, now_s)
             self.site_data.move(clients, sites)
-            if self.alone is not None:
-                self.alone.arrive(clients, now_s)
+            for alone in self._all_alone():
+                alone.arrive(clients, now_s)
+            if self.choice is not None:
+                self.choice.forget(clients)
             self.evaluator.changed(clients)
             self.refresh(now_s)
 
@@ -121,6 +149,11 @@ class Learner:
     def participations(self) -> IntArray:
         """Exchanges of each client [n] that got through."""
         return self.algorithm.participations
+
+    @property
+    def clients_alone(self) -> int | None:
+        """Number of clients that chose to train alone; None where there is no such choice."""
+        return None if self.choice is None else int((self.choice.choice == ALONE).sum())
 
     @property
     def payload_bytes(self) -> int:
@@ -156,7 +189,14 @@ class Learner:
     def refresh(self, now_s: float) -> None:
         """Bring the accuracies of clients whose models changed up to date: those of the models they hold now."""
         self.evaluator.trained(self.training.trained(now_s))
-        self.evaluator.refresh(lambda client: self.training.model(client, now_s))
+        if self.choice is not None:
+            self.evaluator.trained(self.choice.improved(now_s))
+        self.evaluator.refresh(lambda client: self.model(client, now_s))
+
+    def model(self, client: int, now_s: float) -> Tensor:
+        """Return the personal model [d] that a client uses now."""
+        own = None if self.choice is None else self.choice.own_model(client, now_s)
+        return self.training.model(client, now_s) if own is None else own
 
     def overview(self, progress: float, now_s: float) -> Overview:
         """Evaluate what needs all clients at once; refreshes their accuracies too."""
@@ -181,12 +221,24 @@ class Learner:
             "evaluator": self.evaluator,
             "training": self.training,
         }
+        if self.choice is not None:
+            parts["choice"] = self.choice
         return parts if self.alone is None else {**parts, "alone": self.alone}
 
     def constants(self) -> list[object]:
         """Objects the checkpoint must not copy."""
         parts = [self, self.algorithm.model, self.algorithm.data, self.algorithm, self.carried, self.evaluator]
-        return parts if self.alone is None else [*parts, *self.alone.constants()]
+        if self.choice is not None:
+            parts += self.choice.constants()
+            if self.choice.alone is self.alone:
+                parts.append(self.alone)
+        return [*parts, *(constant for alone in self._all_alone() for constant in alone.constants())]
+
+    def _all_alone(self) -> list[Alone]:
+        """Return what trains alone, for comparison or because clients use it; often it is the same."""
+        choices = () if self.choice is None else (self.choice.alone,)
+        found = {id(alone): alone for alone in (self.alone, *choices) if alone is not None}
+        return list(found.values())
 
 
 class ReplayingLearner(Learner):

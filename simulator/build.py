@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedmule.learning import memory
 from fedmule.learning.algorithms.base import Algorithm, Payload, Settings, Task
 from fedmule.learning.alone import Alone
+from fedmule.learning.alone_or_together import AloneOrTogether
 from fedmule.learning.at_contact import AtContact
 from fedmule.learning.between_contacts import BetweenContacts
 from fedmule.learning.data import samples
@@ -73,7 +74,12 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
         flops_per_s = clients.training_share * compute_flops_per_s(scenario)
         training = BetweenContacts(algorithm, carried, flops_per_s, clients.max_steps)
     alone = _alone(scenario, streams, algorithm, task)
-    return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, site_data, training, alone)
+    compared = None if keys.alone is False else alone
+    choice = None
+    if alone is not None and algorithm.try_at > 0:
+        choice = AloneOrTogether(algorithm, alone, replace(task, draw=streams.draw("trials alone")), algorithm.try_at)
+    rest = site_data, training, compared, choice
+    return Learner(algorithm, carried, Evaluator(algorithm), device, memory_bytes, *rest)
 
 
 def _check_training(scenario: Scenario, chosen: Choice) -> None:
@@ -95,9 +101,12 @@ def _check_model(scenario: Scenario, chosen: Choice, part: Part, model: Model, d
 
 
 def _alone(scenario: Scenario, streams: Streams, algorithm: Algorithm, task: Task) -> Alone | None:
-    """Return what trains alone: as many clients, for as many steps, as cost about a tenth of the run."""
+    """Return what trains alone: as many clients, for as many steps, as cost about a tenth of the run.
+
+    Where clients choose between that and the token, anybody may, and those are a sample.
+    """
     keys, clients = scenario.learning, scenario.clients.count
-    if keys.alone is False:
+    if keys.alone is False and not algorithm.try_at:
         return None
     participants, tests = min(_participants(scenario), clients), task.data.test_count
     run = RunSize(
@@ -110,10 +119,11 @@ def _alone(scenario: Scenario, streams: Streams, algorithm: Algorithm, task: Tas
         evaluated=2 * tests.sum() / keys.evaluate_every + keys.evaluate_contacts * participants * tests.mean(),
         batch_size=keys.batch_size,
     )
-    effort = effort_for(run, None if keys.alone is True else keys.alone)
+    effort = effort_for(run, None if isinstance(keys.alone, bool) else keys.alone)
     sample = np.sort(streams.generator("alone sample").permutation(clients)[: effort.clients])
     own = replace(task, draw=streams.draw("alone"))
-    return Alone(own, sample, effort.steps, compute_flops_per_s(scenario), algorithm.flops_per_step())
+    pace = compute_flops_per_s(scenario), algorithm.flops_per_step()
+    return Alone(own, np.arange(clients) if algorithm.try_at else sample, effort.steps, *pace, sample)
 
 
 def _participants(scenario: Scenario) -> int:

@@ -244,7 +244,10 @@ class Ledger:
             "late_token_test_acc": self._late_token_accuracy,
             "late_personal_test_acc": None if self._late is None else float(learner.test.accuracy[self._late].mean()),
             **self._last,
-            **over_alone(learner.test.accuracy, alone, scenario.learning.algorithm.kind, scenario.learning.server),
+            **over_alone(
+                *(learner.test.accuracy, alone, scenario.learning.algorithm.kind, scenario.learning.server),
+                learner.clients_alone,
+            ),
         }
 
     # --- steps of it ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +21,18 @@ COMMON = ("step_size", "batch_size", "local_steps", "open_at")
 # Names of the algorithms in tests, and the tables that name them in scenarios.
 TABLES: dict[str, dict[str, Any]] = {
     "slack": {"kind": "rwsadmm", "variant": "slack"},
-    "relay": {"kind": "rwsadmm", "variant": "relay"},
-    "centred": {"kind": "rwsadmm", "variant": "relay", "centre": 0.5, "trust": 2.0, "token_mean": 0.5},
+    "relay": {
+        "kind": "rwsadmm",
+        "variant": "relay",
+        "centre": 0.0,
+        "trust": math.inf,
+        "token_mean": 0.0,
+        "try_at": 0.0,
+    },
+    "rwsadmm": {"kind": "rwsadmm"},
     "derived": {"kind": "rwsadmm", "variant": "derived"},
     "printed": {"kind": "rwsadmm", "variant": "printed"},
-    "neighbourhood": {"kind": "rwsadmm", "variant": "slack", "token": "neighbourhood"},
+    "neighbourhood": {"kind": "rwsadmm", "token": "neighbourhood", "try_at": 0.0},
     **{kind: {"kind": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg")},
     **{kind: {"kind": kind} for kind in ("ifca", "squad_oracle")},
     **{kind: {"kind": kind} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},

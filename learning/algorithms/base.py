@@ -137,6 +137,7 @@ class Algorithm:
     adds_up = False  # whether the token is the mean of the clients' last contributions, so changes can be summed
     grows = False  # whether that mean is over the clients met so far instead of all clients
     beta: float | None = None  # penalty β, if the algorithm has one
+    try_at = 0.0  # share of the run by which clients choose between the token and training alone; 0: they do not
 
     def __init__(self, task: Task) -> None:
         start = task.start
@@ -148,6 +149,7 @@ class Algorithm:
         self.token = start.clone()  # y [d]
         self.models = start.repeat(task.data.clients, 1)  # x [n,d]
         self.participations = np.zeros(task.data.clients, dtype=np.int64)
+        self.withheld = np.zeros(task.data.clients, dtype=np.int64)  # last training samples that nobody learns from now
         self.last_step_sq = start.new_zeros(task.data.clients)  # |x_new − x_old|² at each client's last update
         self._draw = task.draw
 
@@ -271,6 +273,10 @@ class Algorithm:
         """Return for which of these clients [S] the results of training between contacts are used at a contact now."""
         return np.ones(len(clients), dtype=bool)
 
+    def frozen(self, progress: float) -> bool:
+        """Return whether the token does not move any more, whatever clients send."""
+        return False
+
     def combine(self, contact: Contact, work: Work) -> float:
         """Store what the clients of a contact hand over, move the token, and return how far it moved."""
         raise NotImplementedError
@@ -316,7 +322,7 @@ class Algorithm:
 
     def _batch_pool(self, work: Work, steps: Steps) -> IntArray:
         """Return how many of each client's training samples, from the first on, batches are drawn from."""
-        return self.data.train_count[steps.clients]
+        return self.data.train_count[steps.clients] - self.withheld[steps.clients]
 
     def _together(self, parts: Sequence[Tensor]) -> Tensor:
         """Return tensors [d] of several clients as one [d] if they are the same, else as rows [S,d]."""

@@ -225,10 +225,9 @@ class Neighbourhood(Slack):
 
     def _batch_pool(self, work: Work, steps: Steps) -> IntArray:
         """Leave held-out samples out until the last trial, or until clients train alone."""
-        alone = self.pull(work) is None
-        holding_out = (steps.participation < self._tries_at[-1]) & (self._rule == "cv" and not alone)
-        pool: IntArray = super()._batch_pool(work, steps) - holding_out * self._held_out(steps.clients)
-        return pool
+        holding_out = (steps.participation < self._tries_at[-1]) & (self._rule == "cv" and "alone" not in work)
+        own: IntArray = self.data.train_count[steps.clients] - holding_out * self._held_out(steps.clients)
+        return np.minimum(own, super()._batch_pool(work, steps))
 
     def _token_without(self, client: int, y: Tensor) -> Tensor:
         """Return the mean of the contributions of all other clients seen, from that of all, y."""

@@ -41,6 +41,9 @@ class Opening(Algorithm):
         """Return whether clients train alone now; with `open_at` of 1 or more they never do."""
         return progress >= self.settings.open_at and self.settings.open_at < 1
 
+    def frozen(self, progress: float) -> bool:
+        return self.opened(progress)
+
     def average_tokens(self, share: float) -> None:
         """Let clients take at the opening the mean of the tokens over the last `share` of the time before; 0: do not.
 

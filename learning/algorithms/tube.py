@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -49,22 +50,28 @@ class Tube(Opening):
         kappa_decay: float | None,
         eps: float | tuple[float, ...],
         project_on_arrival: bool,
-        trust: float | None,
+        trust: float,
         token_mean: float,
         fine_tune_step_size: float | None,
+        try_at: float,
     ) -> None:
         super().__init__(task)
+        self.try_at = min(try_at, task.settings.open_at)
         self.average_tokens(token_mean)
         self.alone_step_size = fine_tune_step_size
         self.beta = self.usual_beta if beta is None else beta
         self.kappa_decay = 1.0 if kappa_decay is None else kappa_decay
         self.project_on_arrival = project_on_arrival
-        self.trust = None if trust is None else TrustRegion(trust, task.data.clients, task.start)
+        self.trust = None if math.isinf(trust) else TrustRegion(trust, task.data.clients, task.start)
         self.duals = torch.zeros_like(self.models)  # lam [n,d]
         self.seen = np.zeros(task.data.clients, dtype=bool)
         self.seen_count = 0
         self._kappa = kappa
         self._eps = widths(task.model, eps, task.start)
+
+    @classmethod
+    def state_tensors(cls, **keys: Any) -> int:
+        return cls.state_copies + int(keys.get("try_at", 0.0) > 0)  # and the models that clients train alone
 
     def eps(self, progress: float) -> float | Tensor:
         """Return the current half-width of the tube, for all coordinates or for each [d]."""
@@ -76,6 +83,13 @@ class Tube(Opening):
     @property
     def kappa(self) -> float:
         return self._kappa
+
+    def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
+        """Return what clients start from; until `try_at` nothing pulls them to the token: they try what it is worth."""
+        work = super().start(clients, sent, progress)
+        if progress < self.try_at:
+            work.pop("anchor", None)
+        return work
 
     def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:
         y = self._token_sent(sent)

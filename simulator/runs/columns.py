@@ -363,6 +363,9 @@ class OverAlone(TypedDict):
     ]
     clients_better_off: Annotated[int, COUNT("how many of them have a more accurate personal model")]
     clients_worse_off: Annotated[int, COUNT("how many of them have a less accurate one")]
+    clients_alone: Annotated[
+        int | None, COUNT("how many clients chose training alone over the token; null where they have no choice")
+    ]
     verdict: Annotated[str | None, Column(TEXT, "the comparison in a sentence")]
 
 

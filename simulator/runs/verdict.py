@@ -12,8 +12,13 @@ from fedmule.simulator.runs.columns import OverAlone
 FloatArray = NDArray[np.float64]
 
 
-def over_alone(personal: FloatArray, alone: FloatArray, algorithm: str, server: str) -> OverAlone:
-    """Compare accuracies [n] of personal models with those of the same clients trained alone; nan: not trained."""
+def over_alone(
+    personal: FloatArray, alone: FloatArray, algorithm: str, server: str, chose_alone: int | None = None
+) -> OverAlone:
+    """Compare accuracies [n] of personal models with those of the same clients trained alone; nan: not trained.
+
+    `chose_alone` is how many clients chose training alone over the token, if they had the choice.
+    """
     gains = (personal - alone)[~np.isnan(alone)]
     width = half_width(gains)
     found: OverAlone = {
@@ -22,6 +27,7 @@ def over_alone(personal: FloatArray, alone: FloatArray, algorithm: str, server: 
         "gain_over_alone_half_width": width,
         "clients_better_off": int((gains > 0).sum()),
         "clients_worse_off": int((gains < 0).sum()),
+        "clients_alone": chose_alone,
         "verdict": None,
     }
     found["verdict"] = verdict(found, len(personal), algorithm, server)
@@ -43,9 +49,12 @@ def verdict(found: OverAlone, clients: int, algorithm: str, server: str) -> str 
         return f"{who}: {points} {_preposition(gain)} training alone for {of}."
     points += f" (± {100 * width:.1f})"
     counts = f"{found['clients_better_off']:,} of {count:,} clients better off, {found['clients_worse_off']:,} worse"
+    counts += sample
+    if found["clients_alone"]:
+        counts += f"; {found['clients_alone']:,} chose to train alone"
     if abs(gain) <= width:
-        return f"{who}: no clear difference from training alone: {points}; {counts}{sample}."
-    return f"{who}: {points} {_preposition(gain)} training alone; {counts}{sample}."
+        return f"{who}: no clear difference from training alone: {points}; {counts}."
+    return f"{who}: {points} {_preposition(gain)} training alone; {counts}."
 
 
 def half_width(differences: FloatArray) -> float | None:

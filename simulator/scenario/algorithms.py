@@ -42,10 +42,10 @@ FINE_TUNED = "learning.algorithms.fedavg:FineTuned"
 
 class RwsadmmKeys(Part):
     kind: Literal["rwsadmm"] = key("rwsadmm", "random-walk stochastic ADMM")
-    variant: Literal["relay", "slack", "derived", "printed"] = key(
-        "slack",
+    variant: Literal["relay", "slack", "derived", "printed"] | None = key(
+        None,
         "which form of it: the token is handed on (relay) or the mean of all contributions (slack); derived and "
-        "printed take one gradient per visit",
+        "printed take one gradient per visit; by default relay, and slack for neighbourhoods",
     )
     beta: Positive | None = key(None, "penalty β; by default 0.3 for slack and relay, 10 for the other variants")
     kappa: NotNegative = key(0.5, "dual step κ")
@@ -56,12 +56,19 @@ class RwsadmmKeys(Part):
         0.0, "half-width of the tube |x − y| ≤ eps, inf for none; or a list of one for each layer of the model"
     )
     project_on_arrival: bool = key(True, "slack, relay: start each visit inside the tube")
-    trust: Positive | None = key(
-        None, "slack, relay: no model moves farther in a visit than this many times the median of the last moves"
+    trust: Annotated[float, Field(gt=0, allow_inf_nan=True)] | None = key(
+        None,
+        "slack, relay: no model moves farther in a visit than this many times the median of the last moves, inf for no "
+        "limit; by default 2 for relay, inf for slack",
     )
-    centre: Share = key(0.0, "relay: share of the mean dual that is given back to clients, ζ")
-    token_mean: Share = key(0.0, f"slack, relay: {TOKEN_MEAN}")
+    centre: Share = key(0.5, "relay: share of the mean dual that is given back to clients, ζ")
+    token_mean: Share | None = key(None, f"slack, relay: {TOKEN_MEAN}; by default 0.25 for relay, 0 for slack")
     fine_tune_step_size: NotNegative | None = key(None, f"slack, relay: {FINE_TUNE_STEP_SIZE}")
+    try_at: Share | None = key(
+        None,
+        "slack, relay: share of the run by which each client has chosen between the token and training alone; 0: all "
+        "take the token; by default 0.25 for relay and for neighbourhoods, 0 for slack",
+    )
     growing_mean: bool = key(True, "slack: the token is the mean of the clients seen, not of all")
     token_pace: Annotated[float, Field(gt=0, le=1)] | None = key(
         None,
@@ -83,25 +90,40 @@ class RwsadmmKeys(Part):
         """The variants, and slack with a token for each neighbourhood."""
         return (*VARIANTS.values(), NEIGHBOURHOOD)
 
+    @property
+    def form(self) -> str:
+        """The variant, chosen by the token if it is not given."""
+        return self.variant or ("slack" if self.token == "neighbourhood" else "relay")
+
     def target(self) -> str:
         """Choose by variant and token."""
-        return NEIGHBOURHOOD if self.token == "neighbourhood" else VARIANTS[self.variant]
+        return NEIGHBOURHOOD if self.token == "neighbourhood" else VARIANTS[self.form]
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the keys, with the defaults of the variant where they are not given."""
+        relay, near = self.form == "relay", self.token == "neighbourhood"
+        usual = {"trust": 2.0 if relay else math.inf, "token_mean": 0.25 * relay, "try_at": 0.25 * (relay or near)}
+        given = super().arguments()
+        return given | {name: value for name, value in usual.items() if given[name] is None}
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check variants, tokens and several vehicles against each other."""
-        several = scenario.vehicle.count > 1
-        if self.token == "neighbourhood" and (self.variant != "slack" or scenario.learning.server == "star"):
+        several, open_at, form = scenario.vehicle.count > 1, scenario.learning.open_at, self.form
+        if self.token == "neighbourhood" and (form != "slack" or scenario.learning.server == "star"):
             message = 'must be "global" unless variant = "slack" and learning.server = "vehicle"'
             yield Problem(f"{at}.token", message, "neighbourhood")
         elif self.token == "neighbourhood" and several:
             message = 'must be "global" for several vehicles: only one vehicle can know what everyone contributed'
             yield Problem(f"{at}.token", message, "neighbourhood")
-        if self.token == "neighbourhood" and self.token_mean > 0:
+        if self.token == "neighbourhood" and self.token_mean:
             yield Problem(f"{at}.token_mean", 'must be 0 for token = "neighbourhood"', self.token_mean)
-        if self.variant in ("derived", "printed") and math.isinf(max(np.atleast_1d(self.eps))):
-            yield Problem(f"{at}.eps", f'must be finite for variant = "{self.variant}"', self.eps)
-        if self.variant == "printed" and several:
-            message = 'must be "slack" or "derived" for several vehicles: the printed rule has one token'
+        if self.try_at and self.try_at > open_at:
+            message = f"must not be more than learning.open_at, {open_at:g}: the token is frozen from then on"
+            yield Problem(f"{at}.try_at", message, self.try_at)
+        if form in ("derived", "printed") and math.isinf(max(np.atleast_1d(self.eps))):
+            yield Problem(f"{at}.eps", f'must be finite for variant = "{form}"', self.eps)
+        if form == "printed" and several:
+            message = 'must be "relay", "slack" or "derived" for several vehicles: the printed rule has one token'
             yield Problem(f"{at}.variant", message, "printed")
 
 

@@ -13,7 +13,7 @@ KINDS = [
     *(
         "slack",
         "relay",
-        "centred",
+        "rwsadmm",
         "derived",
         "printed",
         "fedavg",
@@ -125,9 +125,9 @@ def test_cost_of_an_exchange(problem, kind):
     exchange = algorithm.exchange(np.array([0, 2, 5]), 0.0)
     size = 4 * (24 if kind in SHARED_BODY else 39 + 4 if kind == "feddbe" else 18)
     assert exchange.bytes_up.tolist() == [size] * 3  # float32
-    assert exchange.bytes_down.tolist() == [size * (2 if kind == "centred" else 1)] * 3  # with the mean dual
+    assert exchange.bytes_down.tolist() == [size] * 3
     many = {
-        **dict.fromkeys(("slack", "relay", "centred", "fedavg"), 4),
+        **dict.fromkeys(("slack", "relay", "rwsadmm", "fedavg"), 4),
         "local": 4,
         "ditto": 2 * 4,
         "apfl": 2 * 4,

@@ -24,7 +24,7 @@ from fedmule.simulator.runs.state import load_state, save_state
 CASES: dict[str, dict[str, Any]] = {
     **{
         kind: {}
-        for kind in ("slack", "relay", "centred", "derived", "walkman", "ditto", "apfl", "pfedme", "per_fedavg", "ifca")
+        for kind in ("slack", "relay", "rwsadmm", "derived", "walkman", "ditto", "apfl", "pfedme", "per_fedavg", "ifca")
     },
     "slack, all": {"growing_mean": False},
     "neighbourhood": {},

@@ -138,7 +138,7 @@ def test_averaged_tokens_keep_the_mean_of_all_contributions(problem, contacts, k
 
 @pytest.mark.parametrize(
     "kind",
-    ["slack", "relay", "centred", "fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "walkman", "ifca", *PERSONAL],
+    ["slack", "relay", "rwsadmm", "fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "walkman", "ifca", *PERSONAL],
 )
 def test_one_vehicle_behaves_like_the_algorithm_alone(problem, contacts, kind: str) -> None:
     made = problem(kind=kind)

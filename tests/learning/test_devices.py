@@ -19,7 +19,7 @@ KINDS = [
     *(
         "slack",
         "relay",
-        "centred",
+        "rwsadmm",
         "derived",
         "printed",
         "fedavg",

@@ -26,7 +26,7 @@ def test_bytes_and_flops_of_an_exchange_follow_the_payload(problem, heavy, kind)
     other = heavy(kind, Payload(14_000_000, 0.9e9), batch_size=8)
     assert own.model_bytes == own.trained_bytes == other.trained_bytes == 4 * 18
     before, after = own.exchange(WHO, 0.0), other.exchange(WHO, 0.0)
-    clusters = {"ifca": 8, "centred": 2}.get(kind, 1)  # models, or a model and the mean dual
+    clusters = 8 if kind == "ifca" else 1  # models
     assert (before.bytes_down == clusters * 72).all()
     assert (after.bytes_down == clusters * 14_000_000).all()
     index = 4 if kind == "ifca" else 0  # of the model that a client has chosen: not a model, so as small as ever

@@ -11,6 +11,7 @@ import torch
 from fedmule.learning.algorithms.base import Contact
 from fedmule.learning.algorithms.relay import dual_of, mean_dual
 from fedmule.learning.algorithms.trust import MOST, TrustRegion
+from fedmule.learning.models.protocol import layers
 
 
 class Plain:
@@ -22,10 +23,18 @@ class Plain:
         self.x: dict[int, Any] = {}
         self.lam: dict[int, Any] = {}
         self.moves: list[float] = []
+        self.sizes: list[int] = []
+        self.first = self.y.copy()
 
-    def visit(self, clients: Any, eps: float, trust: float | None = None) -> float:
+    def mean_dual(self, eps: float) -> Any:
+        """What a client makes of the way that the token has come."""
+        if eps > 0 or not self.lam:
+            return np.zeros_like(self.y)
+        return self.set._kappa * self.set.beta * np.mean(self.sizes) / len(self.lam) * (self.y - self.first)
+
+    def visit(self, clients: Any, eps: float, trust: float = np.inf) -> float:
         eta, beta, kappa, zeta = self.set.settings.step_size, self.set.beta, self.set._kappa, self.set.centre
-        mean = np.mean(list(self.lam.values()), axis=0) if self.lam else np.zeros_like(self.y)
+        mean = self.mean_dual(eps)
         new, losses = {}, []
         known = np.sort(self.moves[-min(2 * self.set.data.clients, MOST) :])
         for client, batches in zip(clients, self.replay.batches(clients), strict=True):
@@ -40,7 +49,7 @@ class Plain:
                 outside = (v / eta - g - own + beta * eps * np.sign(q)) / (beta + 1 / eta)
                 x = self.y + np.where(np.abs(q) <= eps, v - eta * g, outside)
             length = np.linalg.norm(x - start)
-            if trust is not None and len(known) >= 5:
+            if len(known) >= 5:
                 most = trust * known[(len(known) - 1) // 2]
                 x, length = start + (x - start) * min(1, most / length), min(most, length)
             self.moves.append(length)
@@ -48,15 +57,16 @@ class Plain:
             new[client] = x, lam + kappa * beta * (x - self.y - s)
         for client, (x, lam) in new.items():
             self.x[client], self.lam[client] = x, lam
+        self.sizes.append(len(clients))
         self.y = np.mean([x for x, _ in new.values()], axis=0)
         return float(np.mean(losses))
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("centre", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("trust", [None, 1.1])
+@pytest.mark.parametrize("trust", [np.inf, 1.1])
 def test_runs_follow_the_equations(
-    problem: Any, plain: Any, contacts: Any, eps: float, centre: float, trust: float | None
+    problem: Any, plain: Any, contacts: Any, eps: float, centre: float, trust: float
 ) -> None:
     keys: dict[str, Any] = {"eps": eps, "centre": centre, "trust": trust}
     keys |= {"local_steps": 3, "batch_size": 6, "beta": 0.7, "kappa": 0.4}
@@ -69,9 +79,32 @@ def test_runs_follow_the_equations(
         for client in contact.clients:
             np.testing.assert_allclose(algorithm.models[client].numpy(), expected.x[client], atol=1e-10)
             np.testing.assert_allclose(algorithm.duals[client].numpy(), expected.lam[client], atol=1e-10)
-        seen = np.stack(list(expected.lam.values()))
-        np.testing.assert_allclose(algorithm.mean_dual.numpy(), seen.mean(axis=0), atol=1e-10)
+        np.testing.assert_allclose(algorithm.mean_dual(algorithm.token).numpy(), expected.mean_dual(eps), atol=1e-10)
     assert len(expected.x) == 7
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_way_of_the_token_tells_the_mean_dual(problem: Any, count: int) -> None:
+    """With equally many clients in every visit; a client need not be told more than a number."""
+    algorithm = problem().build("relay", centre=0.7, trust=1.2, local_steps=3)
+    generator = np.random.default_rng(1)
+    for _ in range(30):
+        clients = np.sort(generator.choice(7, count, replace=False))
+        algorithm.update(Contact(clients, count, 0.3))
+        seen = algorithm.duals[torch.from_numpy(np.flatnonzero(algorithm.seen))]
+        torch.testing.assert_close(algorithm.mean_dual(algorithm.token), seen.mean(dim=0), rtol=1e-9, atol=1e-12)
+    assert float(algorithm.mean_dual(algorithm.token).norm()) > 1e-3
+
+
+def test_nothing_is_given_back_where_the_tube_has_a_width(problem: Any) -> None:
+    small = problem()
+    sizes = list(layers(small.model).values())
+    algorithm = small.build("relay", centre=1.0, eps=(0.0,) * (len(sizes) - 1) + (0.1,))
+    for clients in ([0], [3], [5], [0]):
+        algorithm.update(Contact(np.array(clients), 1, 0.3))
+    back = algorithm.mean_dual(algorithm.token)
+    assert back[: -sizes[-1]].any() or len(sizes) == 1
+    assert not back[-sizes[-1] :].any()
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.1])
@@ -84,7 +117,7 @@ def test_the_compiled_update_is_the_plain_one(problem: Any, contacts: Any, eps: 
             patch.setattr("fedmule.learning.algorithms.relay.kernels_for", lambda *tensors: None)
             patch.setattr("fedmule.learning.algorithms.tube.kernels_for", lambda *tensors: None)
             plainly.update(contact)
-    for name in ("token", "models", "duals", "mean_dual", "last_step_sq"):
+    for name in ("token", "models", "duals", "last_step_sq"):
         torch.testing.assert_close(getattr(compiled, name), getattr(plainly, name), rtol=1e-9, atol=1e-12)
 
 
@@ -101,7 +134,8 @@ def test_given_back_in_full_the_token_rests_where_gradients_sum_to_zero() -> Non
     assert not (-shifted - (-shifted)).any()  # the brake: each dual cancels its own gradient
     assert (-shifted - (-shifted - (-shifted).mean(dim=0))).abs().min() > 0.5  # centred, the common part still acts
     assert torch.equal(dual_of(y, y, lam[:1], torch.zeros(2), 1.0, 0.5, 0.0), lam[:1])  # x = y: duals stay
-    assert torch.equal(mean_dual(torch.ones(2), 2, torch.tensor([1.0, -2.0]), 3), torch.tensor([1.0, 0.0]))
+    way = torch.tensor([1.0, -2.0])  # in 4 moves of 2 clients each with κ = .5, of 3 clients
+    torch.testing.assert_close(mean_dual(way, 0.3, 4.0, 4, 3), 0.3 * 0.5 * 2 / 3 * way)
 
 
 def test_clients_in_another_order_change_nothing(problem: Any) -> None:
@@ -115,18 +149,13 @@ def test_clients_in_another_order_change_nothing(problem: Any) -> None:
 
 
 def test_bytes(problem: Any) -> None:
-    """The mean dual comes with the token; once the tube is open nothing but the token is sent, once."""
+    """One model each way; once the tube is open nothing but the token is sent, once."""
     clients = np.array([1, 4])
-    size = problem().build("relay").model_bytes
-    for keys, down, up in [
-        ({"centre": 0.0}, 1, 1),
-        ({"centre": 0.5}, 2, 1),
-        ({"centre": 0.5, "eps": 0.1}, 2, 2),
-        ({"centre": 0.0, "eps": 0.1}, 1, 1),
-    ]:
+    for keys in ({"centre": 0.5}, {"centre": 0.5, "eps": 0.1}, {"centre": 0.0}):
         algorithm = problem().build("relay", **keys)
+        size = algorithm.model_bytes
         cost = algorithm.exchange(clients, 0.1)
-        assert (cost.bytes_down.tolist(), cost.bytes_up.tolist()) == ([down * size] * 2, [up * size] * 2)
+        assert (cost.bytes_down.tolist(), cost.bytes_up.tolist()) == ([size] * 2, [size] * 2)
         opened = algorithm.exchange(clients, 0.9)
         assert (opened.bytes_down.tolist(), opened.bytes_up.tolist()) == ([size] * 2, [0] * 2)
 

@@ -44,6 +44,14 @@ def test_no_clear_difference() -> None:
     assert "+0.0 points" in text([-0.01, 0.0, 0.005])
 
 
+def test_how_many_chose_training_alone() -> None:
+    personal, alone = np.array([0.5, 0.6, 0.7]), np.array([0.5, 0.5, 0.7])
+    found = over_alone(personal, alone, "rwsadmm", "vehicle", 2)
+    assert found["clients_alone"] == 2
+    assert str(found["verdict"]).endswith("; 1 of 3 clients better off, 0 worse; 2 chose to train alone.")
+    assert "chose" not in str(over_alone(personal, alone, "rwsadmm", "vehicle", 0)["verdict"])
+
+
 def test_a_sample() -> None:
     assert text([5.0, 6.0] * 25, 1000) == (
         "Carrying a model: +5.5 points (± 0.1) over training alone; 50 of 50 clients better off, 0 worse, "
@@ -71,6 +79,7 @@ def test_nobody_alone() -> None:
         "gain_over_alone_half_width": None,
         "clients_better_off": 0,
         "clients_worse_off": 0,
+        "clients_alone": None,
         "verdict": None,
     }
     assert mean_known(np.full(2, np.nan)) is None

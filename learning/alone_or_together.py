@@ -1,0 +1,167 @@
+"""Alone or together: clients find out on samples held out whether the token serves them better than training alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedmule.learning.algorithms.base import (
+    BYTES_PER_NUMBER,
+    Algorithm,
+    Contact,
+    Exchange,
+    FloatArray,
+    IntArray,
+    Task,
+)
+from fedmule.learning.alone import Alone
+from fedmule.learning.held_out import FIRST, judge, train
+
+HELD_OUT = 0.25  # of a client's training samples while it tries: nobody learns from them
+NOT_BEFORE = 0.1  # share of the run before which the token is not worth a trial
+FEWEST = 4  # clients that have tried before anybody chooses early
+CLEAR = 2.0  # standard errors of the mean difference that are enough to choose the token early
+FRESH = 0.5  # share of its latest trial in what a client has counted
+EVERY = 4  # a client alone still takes part in every fourth of its contacts, so that the token stays good for newcomers
+TRYING, TOGETHER, ALONE = 0, 1, 2
+
+
+class AloneOrTogether:
+    """Each client's choice between what it gets from the token and what it has by training alone on its own clock.
+
+    Until it chooses, a client holds a quarter of its training samples out. At every contact two models are judged on
+    them: the one it has trained from the token, and one that it has trained alone on the same samples. The differences
+    are shrunk to their mean over clients: where few samples are held out all clients choose alike, where there are many
+    each for itself. It chooses at a contact: the token as soon as that is clearly better on average, and at `try_at` of
+    the run at the latest the token, unless it does better alone by a standard error.
+
+    Whoever has not chosen yet, or chose to be alone, uses the model that it trains alone.
+    """
+
+    def __init__(self, algorithm: Algorithm, alone: Alone, task: Task, try_at: float) -> None:
+        self._algorithm, self.alone, self._task, self._try_at = algorithm, alone, task, try_at
+        clients = task.data.clients
+        self.choice = np.full(clients, TRYING)
+        self.counts = np.zeros((clients, 3))  # samples held out, those only the token gets wrong, those only alone
+        self._contacts_alone = np.zeros(clients, dtype=np.int64)
+        self._judged: dict[int, tuple[int, NDArray[np.bool_]]] = {}  # steps and errors of a client's trial alone
+        self._asked = np.zeros(clients, dtype=np.int64)  # steps of the model alone that was last asked for
+        algorithm.withheld[:] = np.floor(HELD_OUT * task.data.train_count)
+
+    # --- who takes part -------------------------------------------------------------------------------------------
+
+    def take_part(self, clients: IntArray, progress: float) -> NDArray[np.bool_]:
+        """Return which of these clients [S] take part in an exchange now: of those alone only some, now and then."""
+        due = self._contacts_alone[clients] % EVERY == EVERY - 1
+        part: NDArray[np.bool_] = (self.choice[clients] != ALONE) | (due & (not self._algorithm.frozen(progress)))
+        return part
+
+    def cost(self, exchange: Exchange, clients: IntArray, part: NDArray[np.bool_]) -> Exchange:
+        """Return the cost for all S clients of an exchange of those in `part` [S]; who tries reports what it found."""
+        down, up, flops = np.zeros_like(clients), np.zeros_like(clients), np.zeros(len(clients))
+        report = BYTES_PER_NUMBER * self.counts.shape[1] * (self._algorithm.withheld[clients] > 0)
+        down[part], up[part], flops[part] = exchange.bytes_down, exchange.bytes_up, exchange.flops
+        return replace(exchange, bytes_down=down, bytes_up=up + report * (up > 0), flops=flops)
+
+    def met(self, contact: Contact, gradient_steps: IntArray) -> None:
+        """Note a contact that got through: its clients took this many gradient steps [S]. They try, and may choose."""
+        clients = contact.clients
+        self._contacts_alone[clients] += self.choice[clients] == ALONE
+        trying = self.choice[clients] == TRYING
+        if NOT_BEFORE <= contact.progress < self._try_at:
+            for client in clients[trying & (gradient_steps > 0) & (self._algorithm.withheld[clients] > 0)].tolist():
+                self._try(client, contact.ended_s)
+        self._choose(clients[trying], contact.progress)
+
+    def forget(self, clients: IntArray) -> None:
+        """Forget the trials of clients whose data have changed."""
+        self.counts[clients] = 0
+        self._asked[clients] = 0
+        for client in clients.tolist():
+            self._judged.pop(client, None)
+
+    def constants(self) -> list[object]:
+        """Objects the checkpoint must not copy."""
+        return [self._task]
+
+    # --- what they use --------------------------------------------------------------------------------------------
+
+    def own_model(self, client: int, now_s: float) -> Tensor | None:
+        """Return the model [d] that a client has trained alone, if that is what it uses now."""
+        if not self._uses_own(np.array([client]))[0]:
+            return None
+        self._asked[client] = self.alone.reached(now_s)[client]
+        return self.alone.model(client, now_s)
+
+    def improved(self, now_s: float) -> IntArray:
+        """Return the clients whose models trained alone, which they use, are better than when last asked for."""
+        everyone = np.arange(len(self.choice))
+        return np.flatnonzero((self.alone.reached(now_s) > self._asked) & self._uses_own(everyone))
+
+    def _uses_own(self, clients: IntArray) -> NDArray[np.bool_]:
+        chosen = self.choice[clients]
+        own: NDArray[np.bool_] = (chosen == ALONE) | ((chosen == TRYING) & self.alone.sampled[clients])
+        return own
+
+    # --- what is better for whom ----------------------------------------------------------------------------------
+
+    def advantage(self, clients: IntArray) -> tuple[FloatArray, float, float]:
+        """Return how many more of its samples each client [S] gets right alone; the mean over all, and its error.
+
+        With d_i the share that a client counted, v_i its sampling variance, µ and τ² mean and variance of the true
+        differences of clients: (τ² d_i + v_i µ)/(τ² + v_i), empirical Bayes.
+        """
+        tried = self.counts[self.counts[:, 0] > 0]
+        if not len(tried):
+            return np.zeros(len(clients)), 0.0, math.inf
+        rate = (tried[:, 1:].sum() + 1) / tried[:, 0].sum()  # of samples that only one of the two gets wrong
+        d, v = (tried[:, 1] - tried[:, 2]) / tried[:, 0], rate / tried[:, 0]
+        spread = max(0.0, float(d.var(ddof=1) - v.mean())) if len(d) > 1 else 0.0  # τ²
+        weights = 1 / (spread + v)
+        mean, error = float((weights * d).sum() / weights.sum()), 1 / math.sqrt(weights.sum())
+        held, only_token, only_alone = self.counts[clients].T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.where(held > 0, (only_token - only_alone) / held, 0.0)
+            trust = np.where(held > 0, spread / (spread + rate / held), 0.0)
+        return trust * own + (1 - trust) * mean, mean, error
+
+    def _choose(self, clients: IntArray, progress: float) -> None:
+        if not len(clients):
+            return
+        better, mean, error = self.advantage(clients)
+        if progress >= self._try_at:
+            self.choice[clients] = np.where(better > (0 if mean > error else error), ALONE, TOGETHER)
+        elif (self.counts[:, 0] > 0).sum() >= FEWEST and mean < -CLEAR * error:
+            self.choice[clients] = TOGETHER
+        self._algorithm.withheld[clients] *= self.choice[clients] == TRYING
+
+    def _try(self, client: int, now_s: float) -> None:
+        """Judge what a client has trained from the token and what it has trained alone on the samples held out."""
+        data = self._task.data
+        end, held = int(data.first[client] + data.train_count[client]), int(self._algorithm.withheld[client])
+        rows = slice(end - held, end)
+        labels = data.labels[rows].cpu().numpy()
+        token = judge(self._task, self._algorithm.models[client], rows, labels).wrong
+        steps = int(self.alone.reached(now_s)[client])
+        if client not in self._judged or self._judged[client][0] < steps:
+            self._judged[client] = steps, judge(self._task, self._train(client, held, steps), rows, labels).wrong
+        alone = self._judged[client][1]
+        found = np.array([held, (token & ~alone).sum(), (alone & ~token).sum()])
+        self.counts[client] += (FRESH if self.counts[client, 0] else 1.0) * (found - self.counts[client])
+
+    def _train(self, client: int, held: int, steps: int) -> Tensor:
+        """Train alone for this many steps on what is not held out, with a step size that falls to zero."""
+        task = self._task
+        size, start = task.settings.batch_size, task.start.unsqueeze(0)
+        if not steps:
+            return task.start
+        drawn = task.draw(np.array([client]), np.array([steps]), steps * size)
+        count = int(task.data.train_count[client]) - held
+        rows = task.data.first[client] + (drawn * count).astype(np.int64).reshape(steps, 1, size)
+        batches = torch.from_numpy(rows).to(start.device)
+        return train(task, start, batches, FIRST * task.settings.step_size)[0]

@@ -1,0 +1,294 @@
+"""Alone or together: trials on samples held out, the choice, who takes part then, and what clients use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from making import common_settings
+
+from fedmule.learning.algorithms.base import Contact, Task
+from fedmule.learning.alone import Alone
+from fedmule.learning.alone_or_together import ALONE, EVERY, TOGETHER, TRYING, AloneOrTogether
+from fedmule.learning.at_contact import AtContact
+from fedmule.learning.evaluate import Evaluator
+from fedmule.learning.learner import Learner
+from fedmule.learning.tokens import carried_by
+from fedmule.simulator.streams import Streams
+
+STEPS_PER_S = 10.0
+
+
+def learner_of(problem: Any, longest: int = 64, kind: str = "rwsadmm", vehicles: int = 1, **keys: Any) -> Learner:
+    """A learner whose clients choose, each with a pace of ten steps per second."""
+    algorithm = problem.build(kind, try_at=0.25, batch_size=5, **keys)
+    task = Task(problem.data, problem.model, common_settings(batch_size=5), problem.start, Streams(3).draw("alone"))
+    everyone = np.arange(problem.data.clients)
+    alone = Alone(task, everyone, longest, np.full(len(everyone), STEPS_PER_S), 1.0, everyone)
+    choice = AloneOrTogether(algorithm, alone, replace(task, draw=Streams(3).draw("trials alone")), algorithm.try_at)
+    carried = carried_by(vehicles, algorithm)
+    training = AtContact(algorithm, carried)
+    evaluator = Evaluator(algorithm)
+    return Learner(algorithm, carried, evaluator, torch.device("cpu"), 0, None, training, alone, choice)
+
+
+def visit(learner: Learner, clients: list[int], progress: float, vehicle: int = 0) -> Any:
+    """A contact with these clients that gets through; returns its cost and the update."""
+    who, now_s = np.array(clients), 1000 * progress
+    cost = learner.begin(vehicle, who, progress, now_s, clients[0], who)
+    contact = Contact(who, len(who), progress, clients[0], who, ended_s=now_s)
+    return cost, learner.update(vehicle, contact)
+
+
+def drive(learner: Learner, visits: int = 200, seed: int = 0, vehicles: int = 1) -> None:
+    generator, count = np.random.default_rng(seed), learner.algorithm.data.clients
+    for k in range(visits):
+        clients = np.sort(generator.choice(count, int(generator.integers(1, 4)), replace=False))
+        visit(learner, clients.tolist(), k / visits, k % vehicles)
+
+
+def alike(shared: Any, **keys: Any) -> Any:
+    """Clients with one task and few samples: together is better."""
+    return shared(clients=12, samples=24, **keys)
+
+
+def different(shared: Any) -> Any:
+    """Clients with a task of their own each and many samples: alone is better."""
+    made, generator = shared(clients=12, samples=160), np.random.default_rng(2)
+    labels = made.data.labels.clone()
+    for client in range(12):
+        rows = slice(160 * client, 160 * (client + 1))
+        labels[rows] = (made.data.features[rows] @ torch.from_numpy(generator.normal(size=(8, 4))).float()).argmax(
+            dim=1
+        )
+    return replace(made, data=replace(made.data, labels=labels))
+
+
+def test_where_all_share_a_task_they_stay_together(shared: Any) -> None:
+    learner = learner_of(alike(shared))
+    drive(learner)
+    assert learner.choice is not None
+    assert (learner.choice.choice == TOGETHER).all()
+    assert learner.clients_alone == 0
+    learner.refresh(1000.0)
+    assert learner.test.mean > learner.alone_accuracy(1000.0).mean() + 0.03
+
+
+def test_where_tasks_differ_they_are_as_good_as_alone(shared: Any) -> None:
+    learner, bound = learner_of(different(shared)), learner_of(different(shared), kind="relay")
+    bound.choice = None
+    drive(learner)
+    drive(bound)
+    assert learner.choice is not None
+    assert (learner.choice.choice == ALONE).mean() > 0.8
+    for one in (learner, bound):
+        one.refresh(1000.0)
+    alone = learner.alone_accuracy(1000.0)
+    assert abs(learner.test.mean - alone.mean()) < 0.01
+    assert learner.test.mean > bound.test.mean + 0.02
+    stay = learner.choice.choice == ALONE
+    np.testing.assert_allclose(learner.test.accuracy[stay], alone[stay])
+
+
+def test_half_the_clients_with_other_labels_choose_each_for_itself(shared: Any) -> None:
+    """Half of the clients have their labels renamed, each in its own way: the token is of use to the others only."""
+    made = shared(clients=16, samples=160, classes=4)
+    labels, generator = made.data.labels.clone(), np.random.default_rng(5)
+    for client in range(1, 16, 2):
+        rows = slice(int(made.data.first[client]), int(made.data.first[client + 1]))
+        shift = 1 + int(generator.integers(0, 3))
+        labels[rows] = (labels[rows] + shift) % 4
+    learner = learner_of(replace(made, data=replace(made.data, labels=labels)))
+    drive(learner, 400)
+    learner.refresh(1000.0)
+    assert learner.test.mean > learner.alone_accuracy(1000.0).mean() - 0.01
+
+
+# --- the trial --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_held_out_is_not_learnt_from(shared: Any) -> None:
+    """Other labels there do not change the token, until a client has chosen."""
+    made = alike(shared)
+    labels = made.data.labels.clone()
+    held = made.data.train_count // 4
+    for client, count in enumerate(held.tolist()):
+        end = int(made.data.first[client] + made.data.train_count[client])
+        labels[end - count : end] = (labels[end - count : end] + 1) % 4
+    one, other = learner_of(made), learner_of(replace(made, data=replace(made.data, labels=labels)))
+    for k in range(24):
+        for learner in (one, other):
+            visit(learner, [k % 12], 0.2)
+            assert learner.choice is not None
+            if (learner.choice.choice != TRYING).any():
+                return  # whoever has chosen learns from all its samples
+        assert torch.equal(one.algorithm.token, other.algorithm.token)
+    pytest.fail("nobody chose")
+
+
+def test_counts_against_a_plain_computation(shared: Any) -> None:
+    made = alike(shared)
+    learner = learner_of(made)
+    data, choice = made.data, learner.choice
+    assert choice is not None
+    visit(learner, [4], 0.2)
+    held = int(data.train_count[4] // 4)
+    end = int(data.first[4] + data.train_count[4])
+    rows = np.arange(end - held, end)
+    x, y = data.features.numpy()[rows].astype(float), data.labels.numpy()[rows]
+
+    def wrong(model: np.ndarray) -> np.ndarray:
+        return np.asarray((x @ model[:-4].reshape(4, -1).T + model[-4:]).argmax(axis=1) != y)
+
+    # Alone: 64 steps on the samples that are not held out, in four parts of a falling step size.
+    model = made.start.numpy().astype(float)
+    pool, steps, size = int(data.train_count[4]) - held, 64, 5
+    chance = Streams(3).draw("trials alone")(np.array([4]), np.array([steps]), steps * size)[0]
+    for step in range(steps):
+        batch = int(data.first[4]) + (chance[step * size : (step + 1) * size] * pool).astype(int)
+        a, b = data.features.numpy()[batch].astype(float), data.labels.numpy()[batch]
+        p = np.exp(a @ model[:-4].reshape(4, -1).T + model[-4:])
+        p /= p.sum(axis=1, keepdims=True)
+        p[np.arange(size), b] -= 1
+        gradient = np.append((p.T @ a).ravel(), p.sum(axis=0)) / size
+        model -= 4 * 0.1 * (7 - 2 * (step // 16)) / 8 * gradient
+    token, alone = wrong(learner.algorithm.models[4].numpy().astype(float)), wrong(model)
+    np.testing.assert_array_equal(choice.counts[4], [held, (token & ~alone).sum(), (alone & ~token).sum()])
+
+
+def test_differences_are_shrunk_to_their_mean(shared: Any) -> None:
+    choice = learner_of(alike(shared)).choice
+    assert choice is not None
+    choice.counts[:4] = [[40, 8, 0], [40, 6, 2], [4, 0, 1], [40, 0, 8]]
+    held = choice.counts[:4, 0]
+    rate = (8 + 8 + 1 + 8 + 1) / held.sum()
+    d, v = np.array([8, 4, -1, -8]) / held, rate / held
+    spread = max(0.0, d.var(ddof=1) - v.mean())
+    weights = 1 / (spread + v)
+    mean = (weights * d).sum() / weights.sum()
+    found, at, error = choice.advantage(np.array([0, 2, 7]))
+    assert at == pytest.approx(mean)
+    assert error == pytest.approx(weights.sum() ** -0.5)
+    for i, client in enumerate((0, 2)):
+        expected = (spread * d[client] + v[client] * mean) / (spread + v[client])
+        assert found[i] == pytest.approx(expected)
+    assert found[2] == pytest.approx(mean)  # has not tried
+
+
+def test_nothing_is_known(shared: Any) -> None:
+    choice = learner_of(alike(shared)).choice
+    assert choice is not None
+    better, mean, error = choice.advantage(np.array([0, 1]))
+    assert (better.tolist(), mean, error) == ([0.0, 0.0], 0.0, np.inf)
+
+
+# --- when they choose, and what follows ---------------------------------------------------------------------------
+
+
+def test_nobody_tries_with_a_token_that_is_not_worth_it_yet(shared: Any) -> None:
+    learner = learner_of(alike(shared))
+    visit(learner, [0, 1, 2], 0.05)
+    assert learner.choice is not None
+    assert not learner.choice.counts.any()
+    visit(learner, [0, 1, 2], 0.12)
+    assert learner.choice.counts[:3, 0].all()
+
+
+def test_clients_met_late_choose_at_once(shared: Any) -> None:
+    learner = learner_of(alike(shared))
+    choice = learner.choice
+    assert choice is not None
+    choice.counts[:8] = [20, 15, 0]  # the token is bad for all that have tried
+    visit(learner, [9], 0.5)
+    assert choice.choice[9] == ALONE
+    choice.counts[:8] = [20, 0, 15]
+    visit(learner, [10], 0.5)
+    assert choice.choice[10] == TOGETHER
+    assert not learner.algorithm.withheld[[9, 10]].any()
+    choice.counts[:] = 0  # nobody has tried: the token
+    visit(learner, [11], 0.5)
+    assert choice.choice[11] == TOGETHER
+
+
+def test_who_is_alone_takes_part_now_and_then(shared: Any) -> None:
+    learner = learner_of(alike(shared))
+    choice, size = learner.choice, learner.algorithm.model_bytes
+    assert choice is not None
+    choice.choice[3] = ALONE
+    down = []
+    for _ in range(2 * EVERY):
+        before = learner.algorithm.token.clone()
+        cost, update = visit(learner, [3], 0.5)
+        down.append(cost.bytes_down.tolist() == [size])
+        assert (update.gradient_steps > 0).tolist() == [down[-1]]
+        assert torch.equal(before, learner.algorithm.token) != down[-1]
+        assert cost.flops[0] > 0 or not down[-1]
+    assert down == 2 * ([False] * (EVERY - 1) + [True])
+    cost, update = visit(learner, [2, 3], 0.5)  # one of two
+    assert cost.bytes_down.tolist() == [size, 0]
+    assert update.gradient_steps.tolist() == [10, 0]
+    assert not any(visit(learner, [3], 0.9)[0].bytes_down for _ in range(EVERY))  # the token is frozen
+
+
+def test_a_client_that_is_never_met_uses_what_it_trains_alone(shared: Any) -> None:
+    learner = learner_of(alike(shared))
+    learner.refresh(0.0)
+    start = learner.test.accuracy[5]
+    for now_s in (0.5, 3.0, 100.0):  # 5, 30 and more than 64 steps: plans of 4, 16 and 64
+        learner.refresh(now_s)
+        assert learner.test.accuracy[5] == pytest.approx(learner.alone_accuracy(now_s)[5])
+    assert learner.test.accuracy[5] > start
+    assert torch.equal(learner.model(5, 100.0), learner.alone.models[5])  # type: ignore[union-attr]
+
+
+def test_who_has_chosen_the_token_uses_it(shared: Any) -> None:
+    learner = learner_of(alike(shared))
+    visit(learner, [0, 1], 0.5)
+    assert torch.equal(learner.model(0, 500.0), learner.algorithm.models[0])
+
+
+def test_reports_are_charged(shared: Any) -> None:
+    learner = learner_of(alike(shared))
+    size = learner.algorithm.model_bytes
+    assert visit(learner, [0], 0.2)[0].bytes_up.tolist() == [size + 12]
+    visit(learner, [1], 0.3)
+    assert visit(learner, [1], 0.4)[0].bytes_up.tolist() == [size]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_clients_with_hardly_any_samples_take_the_token(shared: Any, count: int) -> None:
+    made = shared(clients=6, samples=8)
+    data = replace(made.data, train_count=np.full(6, count))
+    learner = learner_of(replace(made, data=data))
+    drive(learner, 60)
+    assert learner.choice is not None
+    assert not learner.choice.counts.any()
+    assert (learner.choice.choice == TOGETHER).all()
+
+
+def test_other_data_other_trials(shared: Any) -> None:
+    learner = learner_of(alike(shared))
+    visit(learner, [0, 1], 0.2)
+    assert learner.choice is not None
+    learner.choice.forget(np.array([0]))
+    assert not learner.choice.counts[0].any()
+    assert learner.choice.counts[1].any()
+
+
+@pytest.mark.parametrize("kind", ["slack", "neighbourhood"])
+def test_other_forms_of_the_token(shared: Any, kind: str) -> None:
+    learner = learner_of(alike(shared), kind=kind)
+    drive(learner)
+    learner.refresh(1000.0)
+    assert learner.test.mean > learner.alone_accuracy(1000.0).mean() - 0.005
+
+
+def test_several_vehicles(shared: Any) -> None:
+    learner = learner_of(alike(shared), vehicles=2)
+    drive(learner, vehicles=2)
+    learner.refresh(1000.0)
+    assert (learner.choice.choice != TRYING).all()  # type: ignore[union-attr]
+    assert learner.test.mean > learner.alone_accuracy(1000.0).mean()
