@@ -12,6 +12,8 @@ from fedmule.learning.algorithms.base import IntArray, Parcel, Task, Work
 from fedmule.learning.algorithms.tube import Tube
 from fedmule.learning.steps import clip, kernels_for
 
+CROWD = 0.75
+
 
 def dual_of(x: Tensor, y: Tensor, lam: Tensor, back: Tensor, beta: float, kappa: float, eps: float | Tensor) -> Tensor:
     """s = clip(x − y + (lam − ζλ̄)/β, ±eps);  lam + κβ(x − y − s), where ζλ̄ is what is given back."""
@@ -19,17 +21,28 @@ def dual_of(x: Tensor, y: Tensor, lam: Tensor, back: Tensor, beta: float, kappa:
     return lam + kappa * beta * (apart - clip(apart + (lam - back) / beta, eps))
 
 
-def mean_dual(way: Tensor, beta: float, pushes: float, moves: int, seen: int) -> Tensor:
-    """λ̄ = (β/m) Σ_k κ_k|S_k| · (y − y⁰)/K: the mean dual of m clients from the way y − y⁰ of the token in K moves.
+def weights(count: int, since: Tensor) -> Tensor:
+    """w_i = (|S| + k_i)^−¾ for each of |S| results [S,1], between whose sending and arrival k_i others have arrived.
 
-    With eps = 0 a visit adds κβ(x_i − y) to the dual of each of its clients S and (1/|S|) Σ (x_i − y) to the token, so
-    the duals add up to the way. This is exact if κ|S| is the same in all visits.
+    A result that is alone counts in full. Of several that are under way at the same time each teaches part of what the
+    others teach: their mean (−1) would waste the rest, their sum (0) would overshoot.
     """
-    return way * (beta * pushes / max(moves * seen, 1))
+    return (count + since.clamp(min=0)) ** -CROWD
+
+
+def mean_dual(way: Tensor, beta: float, pushes: float, weight: Tensor, seen: int) -> Tensor:
+    """λ̄ = (β/m) (Σ κ/Σ w)·(y − y⁰), sums over all results: the mean dual of m clients from the way of the token.
+
+    With eps = 0 a result adds κβ(x − y) to its client's dual and w(x − y) to the token, so duals add up to the way. This
+    is exact if κ/w is the same for all results.
+    """
+    return way * (beta * pushes / max(seen, 1)) / weight.clamp(min=1)
 
 
 class Relay(Tube):
-    """The token becomes the mean of the delivered models: y ← (1/|S|) Σ x_i.
+    """The token moves by what each client has changed: y ← y + Σ w_i (x_i − y_i), where y_i is what it was given.
+
+    Where one client at a time takes part the token becomes its model, y ← x_i.
 
     A client is pulled to y − (lam_i − ζλ̄)/β. Its dual lam_i takes back what the client always adds to the token. Part
     of that is common to all: λ̄, the mean dual of the clients seen. With ζ = `centre` = 1 it is given back in full, and
@@ -39,15 +52,24 @@ class Relay(Tube):
     """
 
     state_copies = 2
+    carried = ("token", "arrived")
 
     def __init__(self, task: Task, centre: float, **tube: Any) -> None:
         super().__init__(task, **tube)
         self.centre = centre  # ζ
         self._origin = task.start.clone()  # y⁰ [d]
-        self._pushes, self._moves = 0.0, 0  # Σ κ|S| over the moves of tokens, and how many there were
+        self.arrived = self.token.new_zeros(1)  # results that the vehicle has been given so far
+        self._pushes, self._weight = 0.0, self.token.new_zeros(1)  # Σ κ and Σ w over all results
+
+    def send(
+        self, clients: IntArray, progress: float, visited: int | None = None, near: IntArray | None = None
+    ) -> list[Parcel]:
+        parcels, arrived = super().send(clients, progress, visited, near), self.arrived.clone()
+        return [{**parcel, "arrived": arrived} for parcel in parcels]
 
     def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:
         work = super().start_together(clients, sent)
+        work["arrived"] = torch.stack([parcel["arrived"] for parcel in sent])  # [S,1] when they were sent off
         if self.centre == 0:
             return work
         back = self.centre * self.mean_dual(work["y"])
@@ -57,7 +79,7 @@ class Relay(Tube):
         """Return λ̄ [d] as a client that is given the token y [d] knows it; 0 where the tube has a width."""
         # Each of W vehicles sees its own token's way only; where they meet, the sum of the ways stays the same.
         way = torch.where(self._closed(), self.vehicles * (y - self._origin), 0.0)
-        return mean_dual(way, self.beta, self._pushes, self._moves, self.seen_count)
+        return mean_dual(way, self.beta, self._pushes, self._weight, self.seen_count)
 
     def _closed(self) -> Tensor:
         """Return whether the tube has no width, for all coordinates or for each [d]."""
@@ -69,7 +91,10 @@ class Relay(Tube):
         back = work.get("back", torch.zeros_like(self.token))
         self.seen_count += int((~self.seen[clients]).sum())
         self.seen[clients] = True
-        self._pushes, self._moves = self._pushes + self._kappa * len(clients), self._moves + 1
+        w = weights(len(clients), self.arrived - work["arrived"])
+        token = self.token + (w * (x - y)).sum(dim=0)
+        self.arrived = self.arrived + len(clients)
+        self._pushes, self._weight = self._pushes + self._kappa * len(clients), self._weight + w.sum()
         if kernels := kernels_for(x, y, back, self.models, self.duals):
             kept, moved_sq = [self.models.numpy(), self.duals.numpy()], self.last_step_sq.numpy()
             given = [part.view(-1, part.shape[-1]).numpy() for part in (y, back)]
@@ -78,7 +103,7 @@ class Relay(Tube):
             index = self._index(clients)
             self.duals[index] = dual_of(x, y, self.duals[index], back, self.beta, self._kappa, self._eps)
             self._keep(clients, x)
-        return self._replace_token(x.mean(dim=0))
+        return self._replace_token(token)
 
     def _slack(self, rows: slice, y: Tensor) -> Tensor:
         """Return s = clip(x − y + lam/β, ±eps) for the token as it is now."""

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedmule.learning.algorithms.base import Contact
-from fedmule.learning.algorithms.relay import dual_of, mean_dual
+from fedmule.learning.algorithms.relay import dual_of, mean_dual, weights
 from fedmule.learning.algorithms.trust import MOST, TrustRegion
 from fedmule.learning.models.protocol import layers
 
@@ -30,7 +30,8 @@ class Plain:
         """What a client makes of the way that the token has come."""
         if eps > 0 or not self.lam:
             return np.zeros_like(self.y)
-        return self.set._kappa * self.set.beta * np.mean(self.sizes) / len(self.lam) * (self.y - self.first)
+        pushes = self.set._kappa * sum(self.sizes) / sum(size**0.25 for size in self.sizes)
+        return pushes * self.set.beta / len(self.lam) * (self.y - self.first)
 
     def visit(self, clients: Any, eps: float, trust: float = np.inf) -> float:
         eta, beta, kappa, zeta = self.set.settings.step_size, self.set.beta, self.set._kappa, self.set.centre
@@ -58,7 +59,7 @@ class Plain:
         for client, (x, lam) in new.items():
             self.x[client], self.lam[client] = x, lam
         self.sizes.append(len(clients))
-        self.y = np.mean([x for x, _ in new.values()], axis=0)
+        self.y = self.y + np.sum([x - self.y for x, _ in new.values()], axis=0) / len(new) ** 0.75
         return float(np.mean(losses))
 
 
@@ -94,6 +95,21 @@ def test_the_way_of_the_token_tells_the_mean_dual(problem: Any, count: int) -> N
         seen = algorithm.duals[torch.from_numpy(np.flatnonzero(algorithm.seen))]
         torch.testing.assert_close(algorithm.mean_dual(algorithm.token), seen.mean(dim=0), rtol=1e-9, atol=1e-12)
     assert float(algorithm.mean_dual(algorithm.token).norm()) > 1e-3
+
+
+def test_results_that_were_under_way_together(problem: Any) -> None:
+    """Sent off with the same token and back one after the other: nobody's result is lost, and later ones weigh less."""
+    algorithm = problem().build("relay", local_steps=3)
+    one, two, three = np.array([0]), np.array([2]), np.array([4])
+    algorithm.update(Contact(one, 1, 0.3))
+    assert torch.equal(algorithm.token, algorithm.models[0])  # alone: it becomes the client's model
+    before, sent = algorithm.token.clone(), {c: algorithm.send(np.array([c]), 0.3) for c in (0, 2, 4)}
+    for clients in (one, two, three):
+        algorithm.update(Contact(clients, 1, 0.3, sent=sent[int(clients[0])]))
+    moves = [algorithm.models[c] - before for c in (0, 2, 4)]
+    expected = before + moves[0] + moves[1] / 2**0.75 + moves[2] / 3**0.75
+    torch.testing.assert_close(algorithm.token, expected, rtol=1e-9, atol=1e-12)
+    assert weights(2, torch.tensor([[0.0], [3.0]])).flatten().tolist() == pytest.approx([2**-0.75, 5**-0.75])
 
 
 def test_nothing_is_given_back_where_the_tube_has_a_width(problem: Any) -> None:
@@ -134,8 +150,8 @@ def test_given_back_in_full_the_token_rests_where_gradients_sum_to_zero() -> Non
     assert not (-shifted - (-shifted)).any()  # the brake: each dual cancels its own gradient
     assert (-shifted - (-shifted - (-shifted).mean(dim=0))).abs().min() > 0.5  # centred, the common part still acts
     assert torch.equal(dual_of(y, y, lam[:1], torch.zeros(2), 1.0, 0.5, 0.0), lam[:1])  # x = y: duals stay
-    way = torch.tensor([1.0, -2.0])  # in 4 moves of 2 clients each with κ = .5, of 3 clients
-    torch.testing.assert_close(mean_dual(way, 0.3, 4.0, 4, 3), 0.3 * 0.5 * 2 / 3 * way)
+    way = torch.tensor([1.0, -2.0])  # of 4 results with κ = .5 and w = .7 each, of 3 clients
+    torch.testing.assert_close(mean_dual(way, 0.3, 2.0, torch.tensor([2.8]), 3), 0.3 * 0.5 / 0.7 / 3 * way)
 
 
 def test_clients_in_another_order_change_nothing(problem: Any) -> None:
