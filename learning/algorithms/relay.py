@@ -33,8 +33,8 @@ def weights(count: int, since: Tensor) -> Tensor:
 def mean_dual(way: Tensor, beta: float, pushes: float, weight: Tensor, seen: int) -> Tensor:
     """λ̄ = (β/m) (Σ κ/Σ w)·(y − y⁰), sums over all results: the mean dual of m clients from the way of the token.
 
-    With eps = 0 a result adds κβ(x − y) to its client's dual and w(x − y) to the token, so duals add up to the way. This
-    is exact if κ/w is the same for all results.
+    With eps = 0 a result adds κβ(x − y) to its client's dual and w(x − y) to the token, so duals add up to the way.
+    This is exact if κ/w is the same for all results.
     """
     return way * (beta * pushes / max(seen, 1)) / weight.clamp(min=1)
 
@@ -58,6 +58,8 @@ class Relay(Tube):
         super().__init__(task, **tube)
         self.centre = centre  # ζ
         self._origin = task.start.clone()  # y⁰ [d]
+        eps = self._eps  # where the tube has no width, 1, else 0: for all coordinates or for each [d]
+        self._closed = (eps == 0).to(task.start) if isinstance(eps, Tensor) else float(eps == 0)
         self.arrived = self.token.new_zeros(1)  # results that the vehicle has been given so far
         self._pushes, self._weight = 0.0, self.token.new_zeros(1)  # Σ κ and Σ w over all results
 
@@ -78,12 +80,8 @@ class Relay(Tube):
     def mean_dual(self, y: Tensor) -> Tensor:
         """Return λ̄ [d] as a client that is given the token y [d] knows it; 0 where the tube has a width."""
         # Each of W vehicles sees its own token's way only; where they meet, the sum of the ways stays the same.
-        way = torch.where(self._closed(), self.vehicles * (y - self._origin), 0.0)
+        way = self.vehicles * self._closed * (y - self._origin)
         return mean_dual(way, self.beta, self._pushes, self._weight, self.seen_count)
-
-    def _closed(self) -> Tensor:
-        """Return whether the tube has no width, for all coordinates or for each [d]."""
-        return torch.as_tensor(self._eps == 0, device=self.device)
 
     def _settle(self, clients: IntArray, work: Work) -> float:
         """Store models and duals, and hand the token on; return how far it moved."""

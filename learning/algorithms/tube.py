@@ -87,9 +87,7 @@ class Tube(Opening):
     def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
         """Return what clients start from; until `try_at` nothing pulls them to the token: they try what it is worth."""
         work = super().start(clients, sent, progress)
-        if progress < self.try_at:
-            work.pop("anchor", None)
-        return work
+        return {**work, "free": torch.full((len(clients), 1), progress < self.try_at)}
 
     def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:
         y = self._token_sent(sent)
@@ -97,7 +95,7 @@ class Tube(Opening):
         return {"x": x, "start": x, "anchor": anchor, "y": y}
 
     def pull(self, work: Work) -> Pull | None:
-        if "anchor" not in work:
+        if "anchor" not in work or bool(work["free"][0]):
             return None
         return pull_to_tube(work["anchor"], self.settings.step_size, self.beta, self._eps)
 

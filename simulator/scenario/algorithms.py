@@ -118,7 +118,7 @@ class RwsadmmKeys(Part):
         if self.token == "neighbourhood" and self.token_mean:
             yield Problem(f"{at}.token_mean", 'must be 0 for token = "neighbourhood"', self.token_mean)
         if self.try_at and self.try_at > open_at:
-            message = f"must not be more than learning.open_at, {open_at:g}: the token is frozen from then on"
+            message = f"must be at most learning.open_at, {open_at:g}: the token is frozen from then on"
             yield Problem(f"{at}.try_at", message, self.try_at)
         if form in ("derived", "printed") and math.isinf(max(np.atleast_1d(self.eps))):
             yield Problem(f"{at}.eps", f'must be finite for variant = "{form}"', self.eps)

@@ -270,6 +270,8 @@ def test_clients_that_move_go_on_from_the_model_they_have(problem: Callable[...,
     found = alone(task, steps_per_s=1.0)
     movers = np.array([2, 5])
     found.leave(movers, 40.0)
+    assert torch.equal(found.models[0], task.start)  # nobody has asked for the others yet
+    found.accuracy(40.0)
     np.testing.assert_array_equal(found.steps_by(40.0), 40)
     before = found.models.clone()
     assert not torch.equal(before, found._start)
