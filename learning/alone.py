@@ -72,7 +72,7 @@ class Alone:
     def steps_by(self, now: float) -> IntArray:
         """Return the gradient steps [m] that each client can have taken by now."""
         possible = (now - self._began_s) * self._steps_per_s
-        return np.floor(np.minimum(possible, 2.0**53)).astype(np.int64)
+        return np.floor(np.clip(possible, 0.0, 2.0**53)).astype(np.int64)
 
     def leave(self, clients: IntArray, now: float) -> None:
         """Train up to now: the data of these clients are about to change."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedmule.learning.algorithms.base import (
-    BYTES_PER_NUMBER,
     Algorithm,
     Contact,
     Exchange,
@@ -62,11 +61,10 @@ class AloneOrTogether:
         return part
 
     def cost(self, exchange: Exchange, clients: IntArray, part: NDArray[np.bool_]) -> Exchange:
-        """Return the cost for all S clients of an exchange of those in `part` [S]; who tries reports what it found."""
+        """Return the cost for all S clients of an exchange of those in `part` [S]: the others send nothing."""
         down, up, flops = np.zeros_like(clients), np.zeros_like(clients), np.zeros(len(clients))
-        report = BYTES_PER_NUMBER * self.counts.shape[1] * (self._algorithm.withheld[clients] > 0)
         down[part], up[part], flops[part] = exchange.bytes_down, exchange.bytes_up, exchange.flops
-        return replace(exchange, bytes_down=down, bytes_up=up + report * (up > 0), flops=flops)
+        return replace(exchange, bytes_down=down, bytes_up=up, flops=flops)
 
     def met(self, contact: Contact, gradient_steps: IntArray) -> None:
         """Note a contact that got through: its clients took this many gradient steps [S]. They try, and may choose."""

@@ -104,6 +104,7 @@ class Learner:
         if part.any():
             update = self.training.update(vehicle, replace(contact, clients=contact.clients[part]))
             steps[part] = update.gradient_steps
+        self.algorithm.participations[contact.clients[~part]] += 1
         choice.met(contact, steps)
         return replace(update, gradient_steps=steps)
 

@@ -51,6 +51,7 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
     between = scenario.clients.training == "between_contacts"
     _check_training(scenario, chosen)
     copies = int(chosen.ask("state_tensors")) * (2 if between else 1)  # as much again for what is under way
+    copies += bool(chosen.ask("asks_for_alone"))
     memory_bytes = memory.estimate(data.clients, model.parameters, copies, memory.size_of(data))
     try:
         memory.require_memory(memory_bytes - (memory.size_of(data) if device.type == "cpu" else 0), device)

@@ -169,6 +169,11 @@ class Algorithm:
         return cls.needs_sites
 
     @classmethod
+    def asks_for_alone(cls, **keys: Any) -> bool:
+        """Return whether clients choose between the token and training alone, given the keys of its own table."""
+        return False
+
+    @classmethod
     def trains_between_contacts(cls, **keys: Any) -> bool:
         """Return whether clients can compute between contacts: not where `update` alone says what they do."""
         makers = [next(c for c in cls.__mro__ if name in vars(c)) for name in ("combine", "update")]

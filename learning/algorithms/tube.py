@@ -70,8 +70,8 @@ class Tube(Opening):
         self._eps = widths(task.model, eps, task.start)
 
     @classmethod
-    def state_tensors(cls, **keys: Any) -> int:
-        return cls.state_copies + int(keys.get("try_at", 0.0) > 0)  # and the models that clients train alone
+    def asks_for_alone(cls, **keys: Any) -> bool:
+        return float(keys.get("try_at", 0.0)) > 0
 
     def eps(self, progress: float) -> float | Tensor:
         """Return the current half-width of the tube, for all coordinates or for each [d]."""

@@ -250,14 +250,6 @@ def test_who_has_chosen_the_token_uses_it(shared: Any) -> None:
     assert torch.equal(learner.model(0, 500.0), learner.algorithm.models[0])
 
 
-def test_reports_are_charged(shared: Any) -> None:
-    learner = learner_of(alike(shared))
-    size = learner.algorithm.model_bytes
-    assert visit(learner, [0], 0.2)[0].bytes_up.tolist() == [size + 12]
-    visit(learner, [1], 0.3)
-    assert visit(learner, [1], 0.4)[0].bytes_up.tolist() == [size]
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_clients_with_hardly_any_samples_take_the_token(shared: Any, count: int) -> None:
     made = shared(clients=6, samples=8)

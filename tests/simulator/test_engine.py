@@ -236,7 +236,10 @@ def test_a_lost_exchange_changes_nothing_and_is_charged(small: Small, keys: dict
     assert summary["active"] >= 10
     assert (summary["bytes_down"] > 0) == (keys.get("algorithm") != "local")
     assert summary["airtime_s"] > 1
-    assert summary["personal_test_acc_mean"] == summary["start_personal_test_acc_mean"]
+    if simulation.learner.choice is None:
+        assert summary["personal_test_acc_mean"] == summary["start_personal_test_acc_mean"]
+    else:  # whoever is never reached trains alone
+        assert summary["gain_over_alone"] == pytest.approx(0, abs=1e-12)
     assert before.keys() == after.keys()
     for name, value in before.items():
         assert (value == after[name]).all(), name
@@ -279,7 +282,9 @@ def test_only_delivered_clients_change(small: Small, keys: dict[str, Any]) -> No
 
 
 def test_local_training_meets_the_same_clients_and_takes_the_same_steps(small: Small, tmp_path: Path) -> None:
-    ours = run(small(stop={"visits": 30}), tmp_path / "rwsadmm")
+    """With everyone together: `local` knows of no choice."""
+    together = {"kind": "rwsadmm", "try_at": 0.0}
+    ours = run(small(learning={"algorithm": together}, stop={"visits": 30}), tmp_path / "rwsadmm")
     alone = run(small(learning={"algorithm": "local"}, stop={"visits": 30}), tmp_path / "local")
     same(
         ours.contacts[["sim_time_s", "client", "active", "delivered", "gradient_steps"]],
@@ -287,7 +292,7 @@ def test_local_training_meets_the_same_clients_and_takes_the_same_steps(small: S
     )
     assert alone.contacts[["bytes_down", "bytes_up"]].to_numpy().sum() == 0
     assert alone.contacts["token_step_norm"].max() == 0
-    sized = [small(learning={"algorithm": a}, stop={"total_bytes": 60_000}) for a in ("rwsadmm", "local")]
+    sized = [small(learning={"algorithm": a}, stop={"total_bytes": 60_000}) for a in (together, "local")]
     ours, alone = (run(s, tmp_path / s.learning.algorithm.kind[::-1]) for s in sized)
     assert list(ours.contacts["sim_time_s"]) == list(alone.contacts["sim_time_s"])
 
@@ -309,7 +314,8 @@ def test_stops(small: Small, tmp_path: Path) -> None:
     silent = run(small(stop={"total_bytes": 500_000}), tmp_path / "silent").summary
     assert silent["stopped_by"] == "nothing_sent"  # once the tube is open there is nothing left to send
     assert silent["bytes_down"] + silent["bytes_up"] > 0.75 * 500_000
-    good = run(small(stop={"accuracy": 0.6, "visits": 200}), tmp_path / "good")
+    together = {"kind": "rwsadmm", "try_at": 0.0}
+    good = run(small(learning={"algorithm": together}, stop={"accuracy": 0.6, "visits": 200}), tmp_path / "good")
     assert good.summary["stopped_by"] == "accuracy"
     assert good.contacts["personal_test_acc_mean"].iloc[-1] >= 0.6 > good.contacts["personal_test_acc_mean"].iloc[-2]
     assert pd.notna(good.contacts["token_test_acc"].iloc[-1])  # the last visit is always evaluated

@@ -237,7 +237,11 @@ def test_nobody_is_in_two_exchanges_at_once_and_counts_add_up(seed: int, vehicle
 @pytest.mark.parametrize("seed", range(3))
 def test_the_token_is_the_mean_of_what_was_delivered(seed: int) -> None:
     """Contributions arrive in another order than that in which they were asked for."""
-    simulation = Simulation(busy_world(seed, 1))
+    world = busy_world(seed, 1)
+    slack = world.learning.algorithm.model_copy(update={"variant": "slack"})
+    simulation = Simulation(
+        world.model_copy(update={"learning": world.learning.model_copy(update={"algorithm": slack})})
+    )
     simulation.run()
     algorithm: Any = simulation.learner.algorithm
     mean = algorithm.contributions[algorithm.seen].mean(dim=0)

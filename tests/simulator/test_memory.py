@@ -56,6 +56,8 @@ def test_the_estimate_is_what_the_tensors_take(small: Small, keys: dict[str, Any
     data = size([algorithm.data.features, algorithm.data.labels])
     for _ in range(2):
         held = tensors_of(algorithm)
+        if choice := simulation.learner.choice:
+            held.append(choice.alone.models)
         large = [tensor for tensor in held if tensor.shape == (40, algorithm.model.parameters)]
         assert size(large) + data == said
         assert said < size(held) + data < 1.05 * said

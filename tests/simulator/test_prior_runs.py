@@ -31,8 +31,12 @@ def test_clients_that_change_site_have_the_prior_of_their_new_labels(small: Smal
 
 
 def test_the_run_says_that_a_prior_was_used(small: Small, tmp_path: Path) -> None:
-    given = {None: {}, 0.5: {"learning": {"prior": True}}, 2.0: {"learning": {"prior": 2}}}
-    found = {prior: run(small(**changes), tmp_path / str(prior)) for prior, changes in given.items()}
+    together = {"kind": "rwsadmm", "try_at": 0.0}
+    given = {None: {}, 0.5: {"prior": True}, 2.0: {"prior": 2}}
+    found = {
+        prior: run(small(learning={"algorithm": together, **keys}), tmp_path / str(prior))
+        for prior, keys in given.items()
+    }
     for prior, made in found.items():
         assert made.summary["prior"] == prior
         text = summary_text(made.summary, "here")  # type: ignore[arg-type]

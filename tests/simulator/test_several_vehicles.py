@@ -48,7 +48,12 @@ def position(run: Run, vehicle: int, t: Any) -> NDArray[np.float64]:
 
 
 def test_a_single_vehicle_does_what_it_always_did(small: Small, tmp_path: Path) -> None:
-    then = {"clients": {"report_stagger": False}, "radio": {"kind": "wifi_direct", "reference_loss_db": 46.6777}}
+    together = {"kind": "rwsadmm", "try_at": 0.0}
+    then = {
+        "clients": {"report_stagger": False},
+        "learning": {"algorithm": together},
+        "radio": {"kind": "wifi_direct", "reference_loss_db": 46.6777},
+    }
     result = run(small(vehicle=BY_DISTANCE, **then), tmp_path / "run")
     assert result.contacts["client"].tolist() == CLIENTS
     assert result.contacts["sim_time_s"].to_numpy()[::6] == pytest.approx(TIMES_S, abs=1e-5)
@@ -188,9 +193,13 @@ def test_meetings_break_where_vehicles_drive_on(small: Small, tmp_path: Path) ->
 
 
 def test_the_world_does_not_depend_on_what_is_learnt(small: Small, tmp_path: Path) -> None:
+    """As long as nobody chooses to train alone."""
+    together = {"kind": "rwsadmm", "try_at": 0.0}
     runs = [
         run(small(vehicle=THREE, radio=DISC, learning=learning), tmp_path / str(i))
-        for i, learning in enumerate([{}, {"step_size": 0.001}, {"algorithm": "local"}])
+        for i, learning in enumerate(
+            [{"algorithm": together}, {"algorithm": together, "step_size": 0.001}, {"algorithm": "local"}]
+        )
     ]
     columns = ["sim_time_s", "client", "vehicle", "active", "delivered", "gradient_steps"]
     for other in runs[1:]:

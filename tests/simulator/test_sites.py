@@ -45,7 +45,8 @@ def accuracies(simulation: Simulation) -> list[float]:
     found = []
     for client, first in enumerate(data.test_first):
         rows = slice(first, data.first[client + 1])
-        right = algorithm.model.scores(algorithm.models[client], data.features[rows]).argmax(1) == data.labels[rows]
+        model = simulation.learner.model(client, simulation.env.now)
+        right = algorithm.model.scores(model, data.features[rows]).argmax(1) == data.labels[rows]
         found.append(float(right.double().mean()))
     return found
 
@@ -290,7 +291,7 @@ def test_a_lost_exchange_leaves_neighbourhoods_as_they_were(small: Small) -> Non
 
 def test_each_client_is_sent_its_own_token(small: Small, tmp_path: Path) -> None:
     """At visits and in passing; clients stand still, so that no exchange is lost."""
-    keys = {"algorithm": NEIGHBOURHOOD, "open_at": 1.0}
+    keys = {"algorithm": {**NEIGHBOURHOOD, "try_at": 0.0}, "open_at": 1.0}
     found = run(small(clients={"mobility": "static"}, learning=keys), tmp_path / "a")
     assert found.contacts["in_passing"].any()
     last = found.clients[found.clients["contact"] == found.summary["contacts"]]
@@ -305,7 +306,7 @@ def test_each_client_is_sent_its_own_token(small: Small, tmp_path: Path) -> None
 
 
 def test_local_training_can_follow_neighbourhood_tokens(small: Small, tmp_path: Path) -> None:
-    keys = {"algorithm": NEIGHBOURHOOD, "shift": "permuted"}
+    keys = {"algorithm": {**NEIGHBOURHOOD, "try_at": 0.0}, "shift": "permuted"}
     ours = run(small(learning=keys), tmp_path / "ours").contacts
     alone = run(
         small(learning={**keys, "algorithm": {"kind": "local", "reference": NEIGHBOURHOOD}}), tmp_path / "alone"

@@ -61,9 +61,17 @@ def test_the_channel_is_busy_and_exchanges_break_in_most_stories(short: Callable
 
 
 def test_where_every_client_has_a_task_of_its_own_the_verdict_is_against_the_vehicle() -> None:
-    summary = Simulation(load_scenario("farms")).run()
+    summary = Simulation(load_scenario("farms", {"learning.algorithm.try_at": 0})).run()
     assert summary["gain_over_alone"] < -summary["gain_over_alone_half_width"]
     assert "against training alone" in summary["verdict"]
+
+
+def test_there_nearly_everyone_chooses_to_train_alone_and_loses_nothing() -> None:
+    summary = Simulation(load_scenario("farms")).run()
+    assert summary["clients_alone"] is not None
+    assert summary["clients_alone"] > 0.8 * summary["clients"]
+    assert summary["gain_over_alone"] > -0.01
+    assert f"{summary['clients_alone']} chose to train alone" in str(summary["verdict"])
 
 
 @pytest.mark.parametrize("name", VISITS)
