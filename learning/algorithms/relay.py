@@ -31,12 +31,12 @@ def weights(count: int, since: Tensor) -> Tensor:
 
 
 def mean_dual(way: Tensor, beta: float, pushes: float, weight: Tensor, seen: int) -> Tensor:
-    """λ̄ = (β/m) (Σ κ/Σ w)·(y − y⁰), sums over all results: the mean dual of m clients from the way of the token.
+    """λ̄ = (β/m) (Σ κ/Σ w)·(y − y⁰), sums over all results: the mean dual of m clients from the way y − y⁰ [d].
 
     With eps = 0 a result adds κβ(x − y) to its client's dual and w(x − y) to the token, so duals add up to the way.
     This is exact if κ/w is the same for all results.
     """
-    return way * (beta * pushes / max(seen, 1)) / weight.clamp(min=1)
+    return way * (beta * pushes / max(seen, 1) / weight.clamp(min=1))
 
 
 class Relay(Tube):
@@ -58,8 +58,9 @@ class Relay(Tube):
         super().__init__(task, **tube)
         self.centre = centre  # ζ
         self._origin = task.start.clone()  # y⁰ [d]
-        eps = self._eps  # where the tube has no width, 1, else 0: for all coordinates or for each [d]
-        self._closed = (eps == 0).to(task.start) if isinstance(eps, Tensor) else float(eps == 0)
+        eps = self._eps
+        self._closes = isinstance(eps, Tensor) or eps == 0  # whether the tube has no width, somewhere at least
+        self._closed = (eps == 0).to(task.start) if isinstance(eps, Tensor) else None  # [d] 1 where it has none
         self.arrived = self.token.new_zeros(1)  # results that the vehicle has been given so far
         self._pushes, self._weight = 0.0, self.token.new_zeros(1)  # Σ κ and Σ w over all results
 
@@ -72,16 +73,20 @@ class Relay(Tube):
     def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:
         work = super().start_together(clients, sent)
         work["arrived"] = torch.stack([parcel["arrived"] for parcel in sent])  # [S,1] when they were sent off
-        if self.centre == 0:
+        if self.centre == 0 or not self._closes:
             return work
-        back = self.centre * self.mean_dual(work["y"])
-        return {**work, "back": back, "anchor": work["anchor"] + back / self.beta}
+        back = self.mean_dual(work["y"]).mul_(self.centre)
+        return {**work, "back": back, "anchor": work["anchor"].add_(back, alpha=1 / self.beta)}
 
     def mean_dual(self, y: Tensor) -> Tensor:
         """Return λ̄ [d] as a client that is given the token y [d] knows it; 0 where the tube has a width."""
+        if not self._closes:
+            return torch.zeros_like(y)
         # Each of W vehicles sees its own token's way only; where they meet, the sum of the ways stays the same.
-        way = self.vehicles * self._closed * (y - self._origin)
-        return mean_dual(way, self.beta, self._pushes, self._weight, self.seen_count)
+        way = y - self._origin
+        if isinstance(self._closed, Tensor):
+            way *= self._closed
+        return mean_dual(way, self.beta, self.vehicles * self._pushes, self._weight, self.seen_count)
 
     def _settle(self, clients: IntArray, work: Work) -> float:
         """Store models and duals, and hand the token on; return how far it moved."""
@@ -90,7 +95,7 @@ class Relay(Tube):
         self.seen_count += int((~self.seen[clients]).sum())
         self.seen[clients] = True
         w = weights(len(clients), self.arrived - work["arrived"])
-        token = self.token + (w * (x - y)).sum(dim=0)
+        token = torch.addmv(self.token, (x - y).T, w.flatten())
         self.arrived = self.arrived + len(clients)
         self._pushes, self._weight = self._pushes + self._kappa * len(clients), self._weight + w.sum()
         if kernels := kernels_for(x, y, back, self.models, self.duals):

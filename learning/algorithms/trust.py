@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -30,6 +32,8 @@ class TrustRegion:
         """
         move = x - start
         length = torch.linalg.vector_norm(move, dim=1, keepdim=True)  # [S,1]
+        if length.is_cpu and len(x) == 1:  # the usual case, without a pass over the model
+            return self._limited_one(x, start, move, length)
         sound = length.isfinite()
         x, length = torch.where(sound, x, start), torch.where(sound, length, torch.nan)
         if self._count >= self._enough:
@@ -38,6 +42,26 @@ class TrustRegion:
             length = torch.where(length > most, most, length)
         self._note(length.flatten())
         return x
+
+    def _limited_one(self, x: Tensor, start: Tensor, move: Tensor, length: Tensor) -> Tensor:
+        """Do the same for one model on a CPU, whose length can be looked at."""
+        found = length.item()
+        most = self._most()
+        if not math.isfinite(found):
+            x, found = start, math.nan
+        elif found > most:
+            x, found = start + move * (most / length), most
+        self._lengths.numpy()[self._count % len(self._lengths)] = found
+        self._count += 1
+        return x
+
+    def _most(self) -> float:
+        """The longest move that is allowed now."""
+        if self._count < self._enough:
+            return math.inf
+        known = self._lengths.numpy()[: self._count]
+        known = np.sort(known[~np.isnan(known)])
+        return self.factor * float(known[(len(known) - 1) // 2]) if len(known) else math.nan
 
     def _note(self, lengths: Tensor) -> None:
         """Enter the lengths [S] of moves in place of the oldest."""

@@ -68,8 +68,9 @@ class Case:
     @property
     def state_mb(self) -> float:
         algorithm: Any = self.simulation.learner.algorithm
-        tensors = [algorithm.models, algorithm.duals, algorithm.contributions]
-        tensors += [algorithm.data.features, algorithm.data.labels]
+        tensors = [algorithm.models, algorithm.duals, algorithm.data.features, algorithm.data.labels]
+        if choice := self.simulation.learner.choice:
+            tensors.append(choice.alone.models)
         return sum(t.numel() * t.element_size() for t in tensors) / 2**20
 
     def go_on(self, contacts: int) -> None:

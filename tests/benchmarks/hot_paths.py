@@ -10,7 +10,7 @@ import copy
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from fedmule.learning.algorithms.base import Contact, Settings, Task
-from fedmule.learning.algorithms.rwsadmm import Slack
+from fedmule.learning.algorithms.tube import Tube
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.evaluate import Evaluator
 from fedmule.learning.models.logistic import MLR
@@ -46,10 +46,13 @@ def ratio(ours: Callable[[], Any], plain: Callable[[], Any], rounds: int) -> tup
     return 1e6 * float(np.median(both[:, 0])), float(np.median(both[:, 1]) / np.median(both[:, 0]))
 
 
+Variant = Literal["relay", "slack"]
 BETA, KAPPA, EPS = 1.0, 0.5, 0.005
 
 
-def algorithm(clients: int, model: Any, shape: tuple[int, ...] = (), prior: float | None = None) -> Slack:
+def algorithm(
+    clients: int, model: Any, shape: tuple[int, ...] = (), prior: float | None = None, variant: Variant = "slack"
+) -> Tube:
     """RWSADMM over clients with 60 random samples each."""
     generator = torch.Generator().manual_seed(0)
     width = math.prod(shape) if shape else model.widths[0]
@@ -60,15 +63,15 @@ def algorithm(clients: int, model: Any, shape: tuple[int, ...] = (), prior: floa
     start = model.start(np.random.default_rng(0))
     settings = Settings(step_size=0.1, batch_size=20, local_steps=10, open_at=2.0)
     task = Task(data, model, settings, start, Streams(0).draw("batches"))
-    part = RwsadmmKeys(beta=BETA, kappa=KAPPA, eps=EPS)
-    made: Slack = choose(part, "learning.algorithm", {}).make(task=task)
+    part = RwsadmmKeys(variant=variant, beta=BETA, kappa=KAPPA, eps=EPS if variant == "slack" else 0.0)
+    made: Tube = choose(part, "learning.algorithm", {}).make(task=task)
     return made
 
 
 class Plain:
     """The same update as a loop over modules, with autograd. `twin` has the data and draws the batches."""
 
-    def __init__(self, twin: Slack, module: torch.nn.Module) -> None:
+    def __init__(self, twin: Tube, module: torch.nn.Module) -> None:
         self.twin, self.token = twin, twin.token
         vector_to_parameters(self.token, module.parameters())
         self.modules = [copy.deepcopy(module) for _ in twin.models]
@@ -156,15 +159,23 @@ def cnn_benchmark(rounds: int) -> tuple[float, float]:
     return update_benchmark(1, rounds, ModuleModel(copy.deepcopy(module), shape), module, shape)
 
 
+def visits(of: Tube) -> Callable[[], Any]:
+    """Visits to 20 clients in turn, when nobody tries any more whether training alone is better."""
+    return lambda: [of.update(Contact(np.array([client]), 1, 0.5)) for client in range(20)]
+
+
 def prior_benchmark(model: Any, rounds: int) -> tuple[float, float]:
     """Whole updates of one client with a prior, against the same without."""
     with_prior, without = algorithm(20, model, prior=0.5), algorithm(20, model)
-
-    def updates(of: Slack) -> Callable[[], Any]:
-        return lambda: [of.update(Contact(np.array([client]), 1, 0.0)) for client in range(20)]
-
-    us, times = ratio(updates(with_prior), updates(without), rounds)
+    us, times = ratio(visits(with_prior), visits(without), rounds)
     return us / (20 * without.steps), times
+
+
+def relay_benchmark(model: Any, rounds: int) -> tuple[float, float]:
+    """Whole updates of one client with the token handed on, against those with the mean of all contributions."""
+    relay, slack = algorithm(20, model, variant="relay"), algorithm(20, model)
+    us, times = ratio(visits(relay), visits(slack), rounds)
+    return us / (20 * slack.steps), times
 
 
 def prior_evaluation_benchmark(clients: int, rounds: int) -> tuple[float, float]:
@@ -208,6 +219,9 @@ def main(rounds: int = 30) -> dict[str, float]:
         "MLP 784-100-100-10, 1 client": mlp_benchmark(1, rounds),
         "MLP 784-100-100-10, 10 clients": mlp_benchmark(10, rounds),
         "CNN 28 × 28, 1 client": cnn_benchmark(max(3, rounds // 5)),
+        "MLR 60 × 10, handed on, to the mean": relay_benchmark(MLR(60, 10), rounds),
+        "MLR 784 × 10, handed on, to the mean": relay_benchmark(MLR(784, 10), rounds),
+        "MLP 784-100-100-10, handed on, to the mean": relay_benchmark(MLP(784, 10, (100, 100)), rounds),
         "MLR 60 × 10, with a prior, to without": prior_benchmark(MLR(60, 10), rounds),
         "MLR 784 × 10, with a prior, to without": prior_benchmark(MLR(784, 10), rounds),
         "MLP 784-100-100-10, with a prior, to without": prior_benchmark(MLP(784, 10, (100, 100)), rounds),
