@@ -153,9 +153,8 @@ def test_the_ward_of_the_page(desk: Path, capsys: pytest.CaptureFixture[str]) ->
     assert reach == pytest.approx([30.0, 9.5], abs=0.05)
     contacts = load_run("runs/ward").contacts
     beds = [(ids > 3).any() for ids in contacts["active_ids"]]
-    took = {
-        bed: s for bed, s in zip(beds, contacts["compute_s"], strict=True) if s > 0
-    }  # who is alone does not compute
+    both = [(bed, s) for bed, s in zip(beds, contacts["compute_s"], strict=True) if s > 0]
+    took = {bed: max(s for other, s in both if other == bed) for bed, _ in both}  # who is alone does not compute
     assert took[True] == pytest.approx(0.026, abs=0.0005)
     assert took.get(False, 0.0005) == pytest.approx(0.0005, abs=0.0001)
     assert set(mobility_tables(load_run("runs/ward").scenario)) == {"nurses", "beds"}
