@@ -36,7 +36,11 @@ SCENARIO: dict[str, Any] = {
     },
     "clients": {"count": 8, "mobility": {"kind": "waypoint", "speed_mps": [2.0, 4.0], "pause_s": [0.0, 5.0]}},
     "radio": {"kind": "disc", "range_m": 60, "rate_mbps": 0.02},  # so slow that exchanges take seconds and break
-    "learning": {"dataset": {"samples": [20, 60]}, "evaluate_every": 5},
+    "learning": {
+        "algorithm": {"kind": "rwsadmm", "try_at": 0.0},  # who trains alone sends nothing
+        "dataset": {"samples": [20, 60]},
+        "evaluate_every": 5,
+    },
     "stop": {"visits": 40},
 }
 

@@ -81,7 +81,7 @@ def random_world(seed: int) -> Scenario:
             "learning": {
                 "dataset": {"features": 200, "samples": [10, 12]}, "local_steps": 2, "evaluate_contacts": False,
                 "evaluate_every": 1000, "open_at": 1.0,
-                "algorithm": "fedavg" if random.random() < 0.3 else "rwsadmm",
+                "algorithm": "fedavg" if random.random() < 0.3 else {"kind": "rwsadmm", "try_at": 0.0},
             },
             "stop": {"sim_time_s": END_S},
             "log": {"graph_every": 0},

@@ -36,7 +36,8 @@ def run(scenario: Scenario, folder: Path) -> Run:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_radio_runs(small: Small, tmp_path: Path, kind: str) -> None:
-    scenario = small(radio=kind, stop={"visits": 6})
+    together = {"kind": "rwsadmm", "try_at": 0.0}  # who trains alone sends nothing
+    scenario = small(radio=kind, learning={"algorithm": together}, stop={"visits": 6})
     result = run(scenario, tmp_path / "run")
     contacts = result.contacts
     assert len(result.visits) == 6

@@ -116,13 +116,17 @@ def test_how_often_models_are_evaluated_changes_nothing_else(small: Small, tmp_p
 
 def test_with_time_to_spare_clients_take_all_their_steps(small: Small, tmp_path: Path) -> None:
     """With the same processor, a contact is shorter by its computation."""
-    slow = {"compute_flops_per_s": 1e5}
-    at = run(small(clients=slow), tmp_path / "at").visits  # in passing a link may break before a client computes
-    between = run(small(clients={**slow, "training": "between_contacts"}), tmp_path / "between").visits
+    slow, together = {"compute_flops_per_s": 1e5}, {"algorithm": {"kind": "rwsadmm", "try_at": 0.0}}
+    at = run(
+        small(clients=slow, learning=together), tmp_path / "at"
+    ).visits  # in passing a link may break before a client computes
+    between = run(
+        small(clients={**slow, "training": "between_contacts"}, learning=together), tmp_path / "between"
+    ).visits
     assert at["compute_s"].min() > 1
     assert between["contact_s"].median() < at["contact_s"].median() - at["compute_s"].median() + 1e-3
     fast, near = {**BETWEEN, "compute_flops_per_s": 1e9, "max_steps": 3}, {"kind": "wifi_direct", "range_m": 50.0}
-    rare = run(small(clients=fast, radio=near), tmp_path / "few").contacts
+    rare = run(small(clients=fast, radio=near, learning=together), tmp_path / "few").contacts
     assert (rare["gradient_steps"] <= 3 * rare["delivered"]).all()
     assert (rare["gradient_steps"] == 3 * rare["delivered"]).any()
 
