@@ -219,17 +219,31 @@ def pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
         x[j] -= strength * (q - min(max(q, -eps[j]), eps[j]))
 
 
-# --- RWSADMM, variant slack: before and after the steps ------------------------------------------------------------
+# --- RWSADMM, variants slack and relay: before and after the steps ---------------------------------------------------
 
 
-def arrive(clients: Array, own: Array, kept: Sequence[Array], y: Array, beta: float, eps: Any) -> tuple[Array, Array]:
-    """Return initial models x [S,d], stored ones or y ([S,d] or [1,d]), within ±eps of y, and the anchors y − lam/β."""
+def arrive(
+    clients: Array,
+    own: Array,
+    kept: Sequence[Array],
+    y: Array,
+    origin: Array,
+    beta: float,
+    back: float,
+    within: Any,
+    eps: Any,
+) -> tuple[Array, Array]:
+    """Return initial models x [S,d], stored ones or y ([S,d] or [1,d]), at most `within` from y, and the anchors.
+
+    An anchor is y − lam/β, moved by the share `back` of the way y − origin where eps is 0.
+    """
     models, duals = kept[:2]
     x, anchors = np.empty((2, len(clients), y.shape[1]), y.dtype)
-    bounds, scale = widths(eps, y[0]), y.dtype.type(1 / beta)
+    bounds, numbers = (widths(within, y[0]), widths(eps, y[0])), (y.dtype.type(1 / beta), y.dtype.type(back))
     for i, client in enumerate(clients.tolist()):
         given = y[i % len(y)]
-        _arrive(models[client] if own[i] else given, duals[client], given, scale, bounds, x[i], anchors[i])
+        start = models[client] if own[i] else given
+        _arrive(start, duals[client], given, origin, *numbers, *bounds, x[i], anchors[i])
     return x, anchors
 
 
@@ -261,24 +275,39 @@ def settle(
     kept: Sequence[Array],
     moved_sq: Array,
     y: Array,
-    back: Array,
+    token: Array,
+    weights: Sequence[float],
     beta: float,
     kappa: float,
     eps: Any,
-) -> None:
-    """Store models x [S,d] and their duals after relay.dual_of."""
-    number, bounds = y.dtype.type, widths(eps, y[0])
+) -> tuple[Array, float]:
+    """Store models x [S,d] and their duals; return token + Σ w (x − y) and its distance from the token."""
+    number, bounds, moved = y.dtype.type, widths(eps, token), np.zeros_like(token)
     numbers = number(1 / beta), number(kappa)
     for i, client in enumerate(clients.tolist()):
         rows = [part[client] for part in kept]
-        moved_sq[client] = _settle(x[i], *rows, y[i % len(y)], back[i % len(back)], *numbers, bounds)
+        moved_sq[client] = _settle(x[i], *rows, y[i % len(y)], *numbers, bounds, number(weights[i]), moved)
+    return moved, math.sqrt(_move(moved, token, number(1)))
 
 
 @compiled
-def _arrive(model: Array, lam: Array, y: Array, scale: float, eps: Array, x: Array, anchor: Array) -> None:
+def _arrive(
+    model: Array,
+    lam: Array,
+    y: Array,
+    origin: Array,
+    scale: float,
+    back: float,
+    within: Array,
+    eps: Array,
+    x: Array,
+    anchor: Array,
+) -> None:
     for j in range(len(y)):
-        x[j] = min(max(model[j], y[j] - eps[j]), y[j] + eps[j])
+        x[j] = min(max(model[j], y[j] - within[j]), y[j] + within[j])
         anchor[j] = y[j] - scale * lam[j]
+        if eps[j] == 0:
+            anchor[j] += back * (y[j] - origin[j])
 
 
 @compiled
@@ -321,20 +350,36 @@ def _settle(
     model: Array,
     lam: Array,
     y: Array,
-    back: Array,
     scale: float,
     kappa: float,
     eps: Array,
+    weight: float,
+    step: Array,
 ) -> float:
-    """Compute relay.dual_of with scale = 1/β. Sets the model; returns |x − model|²."""
+    """Compute relay.dual_of with scale = 1/β; step += weight · (x − y). Sets the model; returns |x − model|²."""
     total: float = x.dtype.type(0)
     for j in range(len(x)):
         apart = x[j] - y[j]
-        q = apart + scale * (lam[j] - back[j])
+        q = apart + scale * lam[j]
         lam[j] += kappa * (apart - min(max(q, -eps[j]), eps[j])) / scale
+        step[j] += weight * apart
         moved = x[j] - model[j]
         total += moved * moved
         model[j] = x[j]
+    return total
+
+
+def distance(a: Array, b: Array) -> float:
+    """Return |a − b| of two models [d]."""
+    return math.sqrt(_distance_sq(a, b))
+
+
+@compiled
+def _distance_sq(a: Array, b: Array) -> float:
+    total = 0.0
+    for j in range(len(a)):
+        apart = a[j] - b[j]
+        total += apart * apart
     return total
 
 

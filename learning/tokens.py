@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -15,6 +15,7 @@ from torch import Tensor
 from fedmule.learning.algorithms.base import BYTES_PER_NUMBER, Algorithm, Contact, Exchange, IntArray, Update, Work
 
 Result = TypeVar("Result")
+Part = Tensor | float  # of what a vehicle carries
 
 
 class Carried:
@@ -64,26 +65,34 @@ class Carried:
 
     def meet(self, a: int, b: int) -> None:
         """Merge what two vehicles carry."""
-        mean = {name: (one + self._by_vehicle[b][name]) / 2 for name, one in self._by_vehicle[a].items()}
+        mean = {name: _mean([one, self._by_vehicle[b][name]]) for name, one in self._by_vehicle[a].items()}
         self._by_vehicle[a], self._by_vehicle[b] = mean, dict(mean)
         self._hold_mean()
 
-    def of(self, vehicle: int) -> dict[str, Tensor]:
+    def of(self, vehicle: int) -> dict[str, Part]:
         """What a vehicle carries, by name."""
         return self._by_vehicle[vehicle]
 
     def _hold_mean(self) -> None:
         names = self._algorithm.carried
-        self._hold({name: torch.stack([own[name] for own in self._by_vehicle]).mean(dim=0) for name in names})
+        self._hold({name: _mean([own[name] for own in self._by_vehicle]) for name in names})
 
-    def _hold(self, tensors: dict[str, Tensor]) -> None:
+    def _hold(self, parts: dict[str, Part]) -> None:
         """Let the algorithm hold these."""
-        for name, tensor in tensors.items():
-            setattr(self._algorithm, name, tensor)
+        for name, part in parts.items():
+            setattr(self._algorithm, name, part)
 
-    def _held(self) -> dict[str, Tensor]:
+    def _held(self) -> dict[str, Part]:
         """A copy of what the algorithm holds."""
-        return {name: getattr(self._algorithm, name).clone() for name in self._algorithm.carried}
+        held = {name: getattr(self._algorithm, name) for name in self._algorithm.carried}
+        return {name: part.clone() if isinstance(part, Tensor) else part for name, part in held.items()}
+
+
+def _mean(parts: Sequence[Part]) -> Part:
+    """Return the mean of tensors of one shape, or of numbers."""
+    if isinstance(parts[0], Tensor):
+        return torch.stack([part for part in parts if isinstance(part, Tensor)]).mean(dim=0)
+    return sum(parts) / len(parts)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedmule.learning.steps import kernels_for
+
 MOST = 200  # moves that are remembered at most, so that the cost of a contact does not grow with the clients
 FEWEST = 5  # moves that must be known before any is limited
 
@@ -30,10 +32,10 @@ class TrustRegion:
 
         A model that is not finite is replaced by its start.
         """
+        if len(x) == 1 and (kernels := kernels_for(x, start)):  # the usual case, which copies nothing
+            return self._limited_one(x, start, kernels.distance(x.numpy()[0], start.numpy()[0]))
         move = x - start
         length = torch.linalg.vector_norm(move, dim=1, keepdim=True)  # [S,1]
-        if length.is_cpu and len(x) == 1:  # the usual case, without a pass over the model
-            return self._limited_one(x, start, move, length)
         sound = length.isfinite()
         x, length = torch.where(sound, x, start), torch.where(sound, length, torch.nan)
         if self._count >= self._enough:
@@ -43,15 +45,14 @@ class TrustRegion:
         self._note(length.flatten())
         return x
 
-    def _limited_one(self, x: Tensor, start: Tensor, move: Tensor, length: Tensor) -> Tensor:
-        """Do the same for one model on a CPU, whose length can be looked at."""
-        found = length.item()
+    def _limited_one(self, x: Tensor, start: Tensor, length: float) -> Tensor:
+        """Do the same for one model, on a CPU, whose move has this length."""
         most = self._most()
-        if not math.isfinite(found):
-            x, found = start, math.nan
-        elif found > most:
-            x, found = start + move * (most / length), most
-        self._lengths.numpy()[self._count % len(self._lengths)] = found
+        if not math.isfinite(length):
+            x, length = start, math.nan
+        elif length > most:
+            x, length = start + (x - start) * (most / length), most
+        self._lengths.numpy()[self._count % len(self._lengths)] = length
         self._count += 1
         return x
 
@@ -59,9 +60,9 @@ class TrustRegion:
         """The longest move that is allowed now."""
         if self._count < self._enough:
             return math.inf
-        known = self._lengths.numpy()[: self._count]
-        known = np.sort(known[~np.isnan(known)])
-        return self.factor * float(known[(len(known) - 1) // 2]) if len(known) else math.nan
+        known = np.sort(self._lengths.numpy()[: self._count])  # nan last
+        finite = len(known) if known[-1] == known[-1] else int(np.isfinite(known).sum())
+        return self.factor * float(known[(finite - 1) // 2]) if finite else math.nan
 
     def _note(self, lengths: Tensor) -> None:
         """Enter the lengths [S] of moves in place of the oldest."""

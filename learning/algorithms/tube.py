@@ -22,6 +22,12 @@ def project(x: Tensor, y: Tensor, eps: float | Tensor) -> Tensor:
     return x.clamp(y - eps, y + eps)
 
 
+def anchor_of(y: Tensor, lam: Tensor, origin: Tensor, beta: float, back: float, eps: float | Tensor) -> Tensor:
+    """y − (lam − ζλ̄)/β, where ζλ̄/β is the share `back` of the way y − y⁰ that the token has come, 0 unless eps = 0."""
+    way = y - origin
+    return y - lam / beta + back * (torch.where(eps == 0, way, 0.0) if isinstance(eps, Tensor) else way * (eps == 0))
+
+
 def pull_to_tube(anchor: Tensor, eta: float, beta: float, eps: float | Tensor) -> Pull:
     """x0 = x − ηg;  q = x0 − y + lam/β;  x = x0 − ηβ/(1+ηβ)·(q − clip(q, ±eps)), where y − lam/β is the anchor."""
     return Pull(anchor, eta * beta / (1 + eta * beta), eps)
@@ -66,6 +72,7 @@ class Tube(Opening):
         self.duals = torch.zeros_like(self.models)  # lam [n,d]
         self.seen = np.zeros(task.data.clients, dtype=bool)
         self.seen_count = 0
+        self._origin = task.start.clone()  # y⁰ [d]
         self._kappa = kappa
         self._eps = widths(task.model, eps, task.start)
 
@@ -87,7 +94,8 @@ class Tube(Opening):
     def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
         """Return what clients start from; until `try_at` nothing pulls them to the token: they try what it is worth."""
         work = super().start(clients, sent, progress)
-        return {**work, "free": torch.full((len(clients), 1), progress < self.try_at)}
+        work["free"] = torch.from_numpy(np.full((len(clients), 1), progress < self.try_at))
+        return work
 
     def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:
         y = self._token_sent(sent)
@@ -95,7 +103,7 @@ class Tube(Opening):
         return {"x": x, "start": x, "anchor": anchor, "y": y}
 
     def pull(self, work: Work) -> Pull | None:
-        if "anchor" not in work or bool(work["free"][0]):
+        if "anchor" not in work or work["free"].numpy()[0, 0]:
             return None
         return pull_to_tube(work["anchor"], self.settings.step_size, self.beta, self._eps)
 
@@ -126,15 +134,20 @@ class Tube(Opening):
         """Return the slacks s of these clients, rows of [n,d], with their tokens y."""
         raise NotImplementedError
 
+    def _given_back(self) -> float:
+        """Return the share of the way y − y⁰ by which anchors are moved where eps = 0."""
+        return 0.0
+
     def _arrive(self, clients: IntArray, y: Tensor, eps: float | Tensor) -> tuple[Tensor, Tensor]:
         """Return the models [S,d] clients start from (the token y if not seen before) and the anchors of their pull."""
-        beta, own = self.beta, self.seen[clients]
+        beta, own, back = self.beta, self.seen[clients], self._given_back()
         within = eps if self.project_on_arrival else math.inf
-        if kernels := kernels_for(y, self.models, self.duals):
+        if kernels := kernels_for(y, self._origin, self.models, self.duals):
             kept, given = [self.models.numpy(), self.duals.numpy()], y.view(-1, y.shape[-1]).numpy()
-            x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, given, beta, within))
+            moved = self._origin.numpy(), beta, back, within, eps
+            x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, given, *moved))
         else:
             index = self._index(clients)
             x = project(self._own_or_token(self.models[index], own, y), y, within)
-            anchor = y - self.duals[index] / beta
+            anchor = anchor_of(y, self.duals[index], self._origin, beta, back, eps)
         return x, anchor
