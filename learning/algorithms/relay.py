@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import FloatArray, IntArray, Parcel, Task, Work
+from fedmule.learning.algorithms.base import IntArray, Parcel, Task, Work
 from fedmule.learning.algorithms.tube import Tube, anchor_of
 from fedmule.learning.steps import clip, kernels_for
 
