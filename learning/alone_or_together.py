@@ -24,7 +24,9 @@ from fedmule.learning.held_out import FIRST, judge, train
 HELD_OUT = 0.25  # of a client's training samples while it tries: nobody learns from them
 NOT_BEFORE = 0.1  # share of the run before which the token is not worth a trial
 FEWEST = 4  # clients that have tried before anybody chooses early
-CLEAR = 2.0  # standard errors of the mean difference that are enough to choose the token early
+CLEAR = 2.0  # standard errors of the mean difference that are enough to choose the token early, …
+CLEAR_LATER = 1.0  # … and from half of `try_at` on
+RIPE = 0.5  # trials count whose token was made of at least this share of the results that there are now
 FRESH = 0.5  # share of its latest trial in what a client has counted
 EVERY = 4  # a client alone still takes part in every fourth of its contacts, so that the token stays good for newcomers
 TRYING, TOGETHER, ALONE = 0, 1, 2
@@ -36,8 +38,9 @@ class AloneOrTogether:
     Until it chooses, a client holds a quarter of its training samples out. At every contact two models are judged on
     them: the one it has trained from the token, and one that it has trained alone on the same samples. The differences
     are shrunk to their mean over clients: where few samples are held out all clients choose alike, where there are many
-    each for itself. It chooses at a contact: the token as soon as that is clearly better on average, and at `try_at` of
-    the run at the latest the token, unless it does better alone by a standard error.
+    each for itself. It chooses at a contact: the token as soon as that is clearly better on average; at `try_at` of the
+    run training alone if that is better, by a standard error at least, else the token. A token grows better as long as
+    it meets clients, so training alone is not chosen before, and trials of a token that was much younger do not count.
 
     Whoever has not chosen yet, or chose to be alone, uses the model that it trains alone.
     """
@@ -47,6 +50,8 @@ class AloneOrTogether:
         clients = task.data.clients
         self.choice = np.full(clients, TRYING)
         self.counts = np.zeros((clients, 3))  # samples held out, those only the token gets wrong, those only alone
+        self._results = 0  # of all clients, so far
+        self._results_then = np.zeros(clients, dtype=np.int64)  # at each client's last trial
         self._contacts_alone = np.zeros(clients, dtype=np.int64)
         self._judged: dict[int, tuple[int, NDArray[np.bool_]]] = {}  # steps and errors of a client's trial alone
         self._asked = np.zeros(clients, dtype=np.int64)  # steps of the model alone that was last asked for
@@ -70,6 +75,7 @@ class AloneOrTogether:
         """Note a contact that got through: its clients took this many gradient steps [S]. They try, and may choose."""
         clients = contact.clients
         self._contacts_alone[clients] += self.choice[clients] == ALONE
+        self._results += int((gradient_steps > 0).sum())
         trying = self.choice[clients] == TRYING
         if NOT_BEFORE <= contact.progress < self._try_at:
             for client in clients[trying & (gradient_steps > 0) & (self._algorithm.withheld[clients] > 0)].tolist():
@@ -114,7 +120,9 @@ class AloneOrTogether:
         With d_i the share that a client counted, v_i its sampling variance, µ and τ² mean and variance of the true
         differences of clients: (τ² d_i + v_i µ)/(τ² + v_i), empirical Bayes.
         """
-        tried = self.counts[self.counts[:, 0] > 0]
+        ripe = self._results_then >= RIPE * self._results
+        counts = self.counts * ripe[:, None]
+        tried = counts[counts[:, 0] > 0]
         if not len(tried):
             return np.zeros(len(clients)), 0.0, math.inf
         rate = (tried[:, 1:].sum() + 1) / tried[:, 0].sum()  # of samples that only one of the two gets wrong
@@ -122,7 +130,7 @@ class AloneOrTogether:
         spread = max(0.0, float(d.var(ddof=1) - v.mean())) if len(d) > 1 else 0.0  # τ²
         weights = 1 / (spread + v)
         mean, error = float((weights * d).sum() / weights.sum()), 1 / math.sqrt(weights.sum())
-        held, only_token, only_alone = self.counts[clients].T
+        held, only_token, only_alone = counts[clients].T
         with np.errstate(divide="ignore", invalid="ignore"):
             own = np.where(held > 0, (only_token - only_alone) / held, 0.0)
             trust = np.where(held > 0, spread / (spread + rate / held), 0.0)
@@ -132,9 +140,10 @@ class AloneOrTogether:
         if not len(clients):
             return
         better, mean, error = self.advantage(clients)
+        clear = CLEAR if progress < self._try_at / 2 else CLEAR_LATER
         if progress >= self._try_at:
             self.choice[clients] = np.where(better > (0 if mean > error else error), ALONE, TOGETHER)
-        elif (self.counts[:, 0] > 0).sum() >= FEWEST and mean < -CLEAR * error:
+        elif (self.counts[:, 0] > 0).sum() >= FEWEST and mean < -clear * error:
             self.choice[clients] = TOGETHER
         self._algorithm.withheld[clients] *= self.choice[clients] == TRYING
 
@@ -150,6 +159,7 @@ class AloneOrTogether:
             self._judged[client] = steps, judge(self._task, self._train(client, held, steps), rows, labels).wrong
         alone = self._judged[client][1]
         found = np.array([held, (token & ~alone).sum(), (alone & ~token).sum()])
+        self._results_then[client] = self._results
         self.counts[client] += (FRESH if self.counts[client, 0] else 1.0) * (found - self.counts[client])
 
     def _train(self, client: int, held: int, steps: int) -> Tensor:

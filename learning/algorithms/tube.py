@@ -92,9 +92,9 @@ class Tube(Opening):
         return self._kappa
 
     def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
-        """Return what clients start from; until `try_at` nothing pulls them to the token: they try what it is worth."""
+        """Return what clients start from; until half of `try_at` nothing pulls them to the token they try."""
         work = super().start(clients, sent, progress)
-        work["free"] = torch.from_numpy(np.full((len(clients), 1), progress < self.try_at))
+        work["free"] = torch.from_numpy(np.full((len(clients), 1), progress < self.try_at / 2))
         return work
 
     def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:

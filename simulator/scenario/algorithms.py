@@ -67,7 +67,7 @@ class RwsadmmKeys(Part):
     try_at: Share | None = key(
         None,
         "slack, relay: share of the run by which each client has chosen between the token and training alone; 0: all "
-        "take the token; by default 0.25 for relay and for neighbourhoods, 0 for slack",
+        "take the token; by default 0.5 for relay and for neighbourhoods, 0 for slack",
     )
     growing_mean: bool = key(True, "slack: the token is the mean of the clients seen, not of all")
     token_pace: Annotated[float, Field(gt=0, le=1)] | None = key(
@@ -102,7 +102,7 @@ class RwsadmmKeys(Part):
     def arguments(self) -> dict[str, Any]:
         """Return the keys, with the defaults of the variant where they are not given."""
         relay, near = self.form == "relay", self.token == "neighbourhood"
-        usual = {"trust": 2.0 if relay else math.inf, "token_mean": 0.25 * relay, "try_at": 0.25 * (relay or near)}
+        usual = {"trust": 2.0 if relay else math.inf, "token_mean": 0.25 * relay, "try_at": 0.5 * (relay or near)}
         given = super().arguments()
         return given | {name: value for name, value in usual.items() if given[name] is None}
 

@@ -178,6 +178,40 @@ def test_differences_are_shrunk_to_their_mean(shared: Any) -> None:
     assert found[2] == pytest.approx(mean)  # has not tried
 
 
+def test_trials_of_a_much_younger_token_do_not_count(shared: Any) -> None:
+    """A trial counts until the token is made of twice as many results as it was then."""
+    choice = learner_of(alike(shared)).choice
+    assert choice is not None
+    choice.counts[:4] = [[20, 9, 0], [20, 0, 3], [20, 0, 4], [20, 0, 5]]
+    choice._results_then[:4], choice._results = [10, 20, 25, 40], 40
+    found, mean, _ = choice.advantage(np.array([0, 1]))
+    choice.counts[0] = 0  # as if it had not tried
+    expected, expected_mean, _ = choice.advantage(np.array([0, 1]))
+    assert (found.tolist(), mean) == (expected.tolist(), expected_mean)
+    assert mean < 0
+    choice._results = 19
+    choice.counts[0] = [20, 9, 0]
+    assert choice.advantage(np.array([0]))[1] > mean
+
+
+def test_the_token_is_chosen_as_soon_as_it_is_clearly_better_and_training_alone_at_last(shared: Any) -> None:
+    for count, progress, expected in (
+        ([20, 0, 15], 0.11, TOGETHER),  # clearly better, by two standard errors
+        ([20, 10, 13], 0.11, TRYING),  # by one or two: not yet, …
+        ([20, 10, 13], 0.2, TOGETHER),  # … but later
+        ([20, 15, 0], 0.2, TRYING),  # clearly worse: the token may grow better yet
+        ([20, 15, 0], 0.3, ALONE),
+        ([20, 11, 11], 0.2, TRYING),
+        ([20, 11, 11], 0.3, TOGETHER),
+    ):
+        learner = learner_of(alike(shared))
+        choice = learner.choice
+        assert choice is not None
+        choice.counts[:8] = count
+        choice._choose(np.array([3]), progress)
+        assert choice.choice[3] == expected, (count, progress)
+
+
 def test_nothing_is_known(shared: Any) -> None:
     choice = learner_of(alike(shared)).choice
     assert choice is not None
@@ -201,6 +235,7 @@ def test_clients_met_late_choose_at_once(shared: Any) -> None:
     learner = learner_of(alike(shared))
     choice = learner.choice
     assert choice is not None
+    choice._results_then[:8] = 9  # not long ago
     choice.counts[:8] = [20, 15, 0]  # the token is bad for all that have tried
     visit(learner, [9], 0.5)
     assert choice.choice[9] == ALONE
