@@ -49,6 +49,7 @@ class AloneOrTogether:
         self._algorithm, self.alone, self._task, self._try_at = algorithm, alone, task, try_at
         clients = task.data.clients
         self.choice = np.full(clients, TRYING)
+        self._settled = np.zeros(clients, dtype=bool)  # has chosen at `try_at` or later
         self.counts = np.zeros((clients, 3))  # samples held out, those only the token gets wrong, those only alone
         self._results = 0  # of all clients, so far
         self._results_then = np.zeros(clients, dtype=np.int64)  # at each client's last trial
@@ -80,7 +81,7 @@ class AloneOrTogether:
         if NOT_BEFORE <= contact.progress < self._try_at:
             for client in clients[trying & (gradient_steps > 0) & (self._algorithm.withheld[clients] > 0)].tolist():
                 self._try(client, contact.ended_s)
-        self._choose(clients[trying], contact.progress)
+        self._choose(clients[trying | (contact.progress >= self._try_at)], contact.progress)
 
     def forget(self, clients: IntArray) -> None:
         """Forget the trials of clients whose data have changed."""
@@ -137,12 +138,15 @@ class AloneOrTogether:
         return trust * own + (1 - trust) * mean, mean, error
 
     def _choose(self, clients: IntArray, progress: float) -> None:
+        """Let these clients choose; who has chosen the token early does so once more: others have tried it since."""
+        clients = clients[~self._settled[clients]]
         if not len(clients):
             return
         better, mean, error = self.advantage(clients)
         clear = CLEAR if progress < self._try_at / 2 else CLEAR_LATER
         if progress >= self._try_at:
             self.choice[clients] = np.where(better > (0 if mean > error else error), ALONE, TOGETHER)
+            self._settled[clients] = True
         elif (self.counts[:, 0] > 0).sum() >= FEWEST and mean < -clear * error:
             self.choice[clients] = TOGETHER
         self._algorithm.withheld[clients] *= self.choice[clients] == TRYING

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import IntArray, Parcel, Task, Work
+from fedmule.learning.algorithms.base import Contact, Exchange, FloatArray, IntArray, Parcel, Steps, Task, Work
+from fedmule.learning.algorithms.overfitting import MEMORY, Centre, Overfitting, share_back
 from fedmule.learning.algorithms.tube import Tube, anchor_of
 from fedmule.learning.steps import clip, kernels_for
 
@@ -48,20 +51,37 @@ class Relay(Tube):
     A client is pulled to y − (lam_i − ζλ̄)/β. Its dual lam_i takes back what the client always adds to the token. Part
     of that is common to all: λ̄, the mean dual of the clients seen. With ζ = `centre` = 1 it is given back in full, and
     the token is at rest where the clients' gradients sum to zero; with ζ = 0 the duals slow down the token, which helps
-    where few samples would be learnt by heart. Everyone knows the model y⁰ that all began with, so a client finds λ̄
-    from the token and a number that comes with it. Where the tube has a width nothing is given back.
+    where few samples would be learnt by heart. By default ζ follows what some clients find on samples that they hold
+    out. Everyone knows the model y⁰ that all began with, so a client finds ζλ̄ from the token and a number that comes
+    with it. Where the tube has a width nothing is given back.
     """
 
     state_copies = 2
-    carried = ("token", "arrived")
+    carried = ("token", "arrived", "loss_learnt", "loss_held_out")
 
-    def __init__(self, task: Task, centre: float, **tube: Any) -> None:
+    def __init__(self, task: Task, centre: Centre, **tube: Any) -> None:
         super().__init__(task, **tube)
-        self.centre = centre  # ζ
+        self._centre = centre
+        self.overfitting = Overfitting(task, centre)
+        self.loss_learnt = self.loss_held_out = 0.0  # of tokens, sums over reports, the older the less
         self.arrived = (
             0.0  # results that the vehicle has been given so far; those that meet have their mean from then on
         )
         self._pushes = self._weight = 0.0  # Σ κ and Σ w over all results
+
+    @property
+    def centre(self) -> float:
+        """ζ, the share of the mean dual that is given back now."""
+        return share_back(self.loss_learnt, self.loss_held_out) if isinstance(self._centre, str) else self._centre
+
+    def exchange(self, clients: IntArray, progress: float) -> Exchange:
+        one = super().exchange(clients, progress)
+        return replace(one, flops=one.flops + self.preparation_flops(clients, progress))
+
+    def preparation_flops(self, clients: IntArray, progress: float) -> FloatArray:
+        """Return the FLOPs of evaluating the token: a third of a gradient for each sample."""
+        samples = self.overfitting.samples(clients) * (not self.opened(progress))
+        return np.asarray(samples * self.flops_per_sample() / 3, dtype=np.float64)
 
     def send(
         self, clients: IntArray, progress: float, visited: int | None = None, near: IntArray | None = None
@@ -73,7 +93,26 @@ class Relay(Tube):
         work = super().start_together(clients, sent)
         parts = [parcel["arrived"] for parcel in sent]
         work["arrived"] = parts[0] if len(parts) == 1 else torch.cat(parts)  # [S,1] when they were sent off
+        if self.overfitting.held.any():
+            work["losses"] = self.overfitting.losses(clients, work["y"])
         return work
+
+    def combine_together(self, contact: Contact, work: Work) -> float:
+        moved = super().combine_together(contact, work)
+        if "losses" in work and self.overfitting.held[contact.clients].any():
+            reported = work["losses"][self._index(np.flatnonzero(self.overfitting.held[contact.clients]))]
+            known, (learnt, held_out) = MEMORY ** len(reported), (float(loss) for loss in reported.sum(dim=0))
+            if math.isfinite(learnt + held_out):
+                self.loss_learnt = known * self.loss_learnt + learnt
+                self.loss_held_out = known * self.loss_held_out + held_out
+        return moved
+
+    def _batch_pool(self, work: Work, steps: Steps) -> IntArray:
+        """Leave out the samples on which tokens are evaluated, until clients train alone."""
+        own = super()._batch_pool(work, steps)
+        return (
+            own if "alone" in work else np.minimum(own, (self.data.train_count - self.overfitting.held)[steps.clients])
+        )
 
     def mean_dual(self, y: Tensor) -> Tensor:
         """Return λ̄ [d] as a client that is given the token y [d] knows it; 0 where the tube has a width."""

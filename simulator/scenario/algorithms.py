@@ -61,7 +61,11 @@ class RwsadmmKeys(Part):
         "slack, relay: no model moves farther in a visit than this many times the median of the last moves, inf for no "
         "limit; by default 2 for relay, inf for slack",
     )
-    centre: Share = key(0.5, "relay: share of the mean dual that is given back to clients, ζ")
+    centre: Literal["held_out"] | Share = key(
+        "held_out",
+        "relay: share of the mean dual that is given back to clients, ζ; held_out: tokens' loss on samples learnt from "
+        "divided by that on samples that one client in four holds out until learning.open_at",
+    )
     token_mean: Share | None = key(None, f"slack, relay: {TOKEN_MEAN}; by default 0.25 for relay, 0 for slack")
     fine_tune_step_size: NotNegative | None = key(None, f"slack, relay: {FINE_TUNE_STEP_SIZE}")
     try_at: Share | None = key(

@@ -118,7 +118,8 @@ def test_what_is_held_out_is_not_learnt_from(shared: Any) -> None:
     for client, count in enumerate(held.tolist()):
         end = int(made.data.first[client] + made.data.train_count[client])
         labels[end - count : end] = (labels[end - count : end] + 1) % 4
-    one, other = learner_of(made), learner_of(replace(made, data=replace(made.data, labels=labels)))
+    changed = replace(made, data=replace(made.data, labels=labels))
+    one, other = learner_of(made, centre=0.5), learner_of(changed, centre=0.5)  # held out for something else, too
     for k in range(24):
         for learner in (one, other):
             visit(learner, [k % 12], 0.2)
@@ -212,6 +213,23 @@ def test_the_token_is_chosen_as_soon_as_it_is_clearly_better_and_training_alone_
         assert choice.choice[3] == expected, (count, progress)
 
 
+def test_who_has_chosen_the_token_early_chooses_once_more(shared: Any) -> None:
+    learner = learner_of(alike(shared))
+    choice = learner.choice
+    assert choice is not None
+    choice.counts[:8] = [20, 0, 15]
+    choice._choose(np.array([3, 4]), 0.12)
+    assert (choice.choice[[3, 4]] == TOGETHER).all()
+    choice.counts[:8] = [20, 15, 0]  # others have found since that it is not worth it
+    choice._choose(np.array([3]), 0.2)
+    assert choice.choice[3] == TOGETHER  # not before `try_at`
+    choice._choose(np.array([3]), 0.3)
+    assert choice.choice[[3, 4]].tolist() == [ALONE, TOGETHER]
+    choice.counts[:8] = [20, 0, 15]
+    choice._choose(np.array([3]), 0.4)
+    assert choice.choice[3] == ALONE  # for good
+
+
 def test_nothing_is_known(shared: Any) -> None:
     choice = learner_of(alike(shared)).choice
     assert choice is not None
@@ -252,7 +270,7 @@ def test_who_is_alone_takes_part_now_and_then(shared: Any) -> None:
     learner = learner_of(alike(shared))
     choice, size = learner.choice, learner.algorithm.model_bytes
     assert choice is not None
-    choice.choice[3] = ALONE
+    choice.choice[3], choice._settled[3] = ALONE, True
     down = []
     for _ in range(2 * EVERY):
         before = learner.algorithm.token.clone()
