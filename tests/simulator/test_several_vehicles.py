@@ -238,7 +238,8 @@ def test_runs_end_for_all_vehicles(small: Small, tmp_path: Path) -> None:
     # Two contacts that end at the same moment: the second is one visit too many.
     corners = {"count": 2, "mobility": {"kind": "static", "positions": [[20.0, 20.0], [280.0, 20.0]]}}
     twins = {"count": 2, "start": [[20.0, 20.0], [280.0, 20.0]], "walk": "oldest_first", "meeting": "none"}
-    odd = small(vehicle=twins, clients={**corners, "report_error_m": 0}, radio=DISC, stop={"visits": 1})
+    same = {"algorithm": {"kind": "rwsadmm", "centre": 0.5}}  # nobody computes longer than the other
+    odd = small(vehicle=twins, clients={**corners, "report_error_m": 0}, radio=DISC, stop={"visits": 1}, learning=same)
     assert run(odd, tmp_path / "odd").summary["visits"] == 1
     assert (
         run(odd.model_copy(update={"stop": odd.stop.model_copy(update={"visits": 2})}), tmp_path / "even")
