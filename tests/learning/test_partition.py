@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmule.learning.data.partition import by_column, by_dirichlet, by_labels, evenly, split
+from fedmule.learning.data.partition import as_published, by_column, by_dirichlet, by_labels, evenly, split
 from fedmule.learning.data.samples import Samples
 from fedmule.learning.errors import DataError
 
@@ -21,6 +21,7 @@ def pool(count=2000, classes=10, seed=0, owners=None):
 
 KINDS = {
     "labels": partial(by_labels, labels=2),
+    "published": partial(as_published, labels=2),
     "dirichlet": partial(by_dirichlet, alpha=0.3),
     "iid": evenly,
     "column": by_column,
@@ -148,3 +149,41 @@ def test_column_follows_the_owners_in_the_data():
 def test_impossible_partitions_are_reported(make, message):
     with pytest.raises(DataError, match=message):
         make(np.random.default_rng(0))
+
+
+def published_sizes(seed, clients=20, of_label=6000):
+    """Sizes [n,2] that the published generator of CIFAR-10 gives, drawn independently."""
+    draw = np.random.default_rng(seed)
+    weights = {label: draw.lognormal(0, 2, clients * 2) for label in range(10)}
+    shares = {label: iter((of_label - clients) * w / w.sum()) for label, w in weights.items()}
+    sizes, used = np.full((clients, 2), 10), np.full(10, 10 * clients * 2 // 10)
+    for client, j in np.ndindex(clients, 2):
+        label = (client + j) % 10
+        more = 2 * (draw.integers(300, 601) + int(next(shares[label])))
+        if used[label] + more < of_label:
+            used[label] += more
+            sizes[client, j] += more
+    return sizes
+
+
+def test_the_published_division_has_the_sizes_of_the_published_program():
+    labels = np.repeat(np.arange(10), 6000)
+    samples = Samples(np.zeros((60_000, 1), dtype=np.float32), labels, 10)
+    ours, theirs = [], []
+    for seed in range(200):
+        rows = as_published(samples, 20, np.random.default_rng(seed), labels=2)
+        for client, mine in enumerate(rows):
+            counts = np.bincount(labels[mine], minlength=10)
+            assert set(np.flatnonzero(counts)) == {client % 10, (client + 1) % 10}
+            ours += [counts[client % 10], counts[(client + 1) % 10]]
+        theirs.append(published_sizes(10_000 + seed).ravel())
+    assert np.mean(ours) == pytest.approx(np.mean(theirs), rel=0.02)
+    assert np.mean(np.array(ours) == 10) == pytest.approx(np.mean(np.concatenate(theirs) == 10), abs=0.015)
+    assert np.quantile(ours, [0.1, 0.5, 0.9]) == pytest.approx(
+        np.quantile(np.concatenate(theirs), [0.1, 0.5, 0.9]), rel=0.05
+    )
+
+
+def test_the_published_division_needs_enough_labels():
+    with pytest.raises(DataError, match="labels = 11: the data have only 10 labels"):
+        as_published(pool(), 20, np.random.default_rng(0), labels=11)
