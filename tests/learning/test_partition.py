@@ -1,5 +1,6 @@
 """Partitions: each sample belongs to at most one client, and to one of its parts."""
 
+import random
 from functools import partial
 
 import numpy as np
@@ -151,37 +152,40 @@ def test_impossible_partitions_are_reported(make, message):
         make(np.random.default_rng(0))
 
 
-def published_sizes(seed, clients=20, of_label=6000):
-    """Sizes [n,2] that the published generator of CIFAR-10 gives, drawn independently."""
-    draw = np.random.default_rng(seed)
-    weights = {label: draw.lognormal(0, 2, clients * 2) for label in range(10)}
-    shares = {label: iter((of_label - clients) * w / w.sum()) for label, w in weights.items()}
-    sizes, used = np.full((clients, 2), 10), np.full(10, 10 * clients * 2 // 10)
-    for client, j in np.ndindex(clients, 2):
+def published_sizes():
+    """Sizes [20,2] that the published generator of CIFAR-10 gives, step by step as it goes."""
+    weights = np.random.RandomState(1).lognormal(0, 2, (10, 20, 2))
+    uniform = random.Random(1)
+    sizes, used = np.zeros((20, 2), dtype=int), dict.fromkeys(range(10), 0)
+    for client, j in np.ndindex(20, 2):
+        sizes[client, j] = 10
+        used[(client + j) % 10] += 10
+    for client, j in np.ndindex(20, 2):
         label = (client + j) % 10
-        more = 2 * (draw.integers(300, 601) + int(next(shares[label])))
-        if used[label] + more < of_label:
-            used[label] += more
+        share = int((6000 - 20) * weights[label, client // 2, j] / weights[label].sum())
+        more = (share + uniform.randint(300, 600)) * 2
+        if used[label] + more < 6000:
             sizes[client, j] += more
+            used[label] += more
     return sizes
 
 
-def test_the_published_division_has_the_sizes_of_the_published_program():
-    labels = np.repeat(np.arange(10), 6000)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_published_division_has_the_sizes_of_the_published_program(seed):
+    labels = np.random.default_rng(5).permutation(np.repeat(np.arange(10), 6000))
     samples = Samples(np.zeros((60_000, 1), dtype=np.float32), labels, 10)
-    ours, theirs = [], []
-    for seed in range(200):
-        rows = as_published(samples, 20, np.random.default_rng(seed), labels=2)
-        for client, mine in enumerate(rows):
-            counts = np.bincount(labels[mine], minlength=10)
-            assert set(np.flatnonzero(counts)) == {client % 10, (client + 1) % 10}
-            ours += [counts[client % 10], counts[(client + 1) % 10]]
-        theirs.append(published_sizes(10_000 + seed).ravel())
-    assert np.mean(ours) == pytest.approx(np.mean(theirs), rel=0.02)
-    assert np.mean(np.array(ours) == 10) == pytest.approx(np.mean(np.concatenate(theirs) == 10), abs=0.015)
-    assert np.quantile(ours, [0.1, 0.5, 0.9]) == pytest.approx(
-        np.quantile(np.concatenate(theirs), [0.1, 0.5, 0.9]), rel=0.05
-    )
+    rows = as_published(samples, 20, np.random.default_rng(seed), labels=2)
+    theirs = published_sizes()
+    assert theirs.sum() == 41_696
+    for client, mine in enumerate(rows):
+        counts = np.zeros(10, dtype=int)
+        counts[[client % 10, (client + 1) % 10]] = theirs[client]
+        assert (np.bincount(labels[mine], minlength=10) == counts).all()
+
+
+def test_the_published_division_draws_which_samples_a_client_gets():
+    one, other = (as_published(pool(), 20, np.random.default_rng(seed), labels=2) for seed in (0, 1))
+    assert any(set(a.tolist()) != set(b.tolist()) for a, b in zip(one, other, strict=True))
 
 
 def test_the_published_division_needs_enough_labels():
