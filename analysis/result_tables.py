@@ -32,6 +32,7 @@ COLOURS = (
 )  # fmt: skip
 
 LATE = ("late_token_test_acc", "late_personal_test_acc")  # of clients that joined late
+PERSONAL, POOLED = "personal_test_acc_mean", "personal_test_acc_weighted"  # over clients, over test samples
 DRAWN = (0.02, 0.998)  # accuracies beyond these are drawn at the edge
 AXES = {"visits": "visits, or rounds of a server", "gradients": "gradient steps per client"}
 
@@ -47,6 +48,7 @@ class Entry:
     chosen: str = ""  # hyper-parameters that tuning chose
     published: float | None = None  # accuracy, %
     published_s: float | None = None  # run time, s
+    pooled: bool = False  # accuracy over all test samples counts beside the mean over clients
 
     @cached_property
     def summaries(self) -> dict[int, dict[str, Any]]:
@@ -59,6 +61,11 @@ class Entry:
     def values(self, name: str) -> dict[int, float]:
         """A value of the summaries, by seed; nan where it is null."""
         return {seed: math.nan if s[name] is None else float(s[name]) for seed, s in self.summaries.items()}
+
+    @property
+    def compared(self) -> str:
+        """Name of the accuracy that is compared with the published one."""
+        return POOLED if self.pooled else PERSONAL
 
     def percent(self, name: str) -> list[float]:
         """A share of the summaries in %, a number for each seed."""
@@ -86,7 +93,10 @@ def accuracy_table(entries: Sequence[Entry]) -> Table:
     table = [["personal test accuracy, %", *rows]]
     for column in columns:
         line = [by_position.get((row, column)) for row in rows]
-        table.append([column, *("" if e is None else _accuracy(e, "personal_test_acc_mean") for e in line)])
+        table.append([column, *("" if e is None else _accuracy(e, PERSONAL) for e in line)])
+        if any(e is not None and e.pooled and e.runs for e in line):
+            pooled = ["" if e is None or not e.pooled or not e.runs else _accuracy(e, POOLED) for e in line]
+            table.append(["  pooled", *pooled])
         if any(e is not None and e.published is not None for e in line):
             published = ["" if e is None or e.published is None else f"{e.published:.2f}" for e in line]
             table.append(["  published", *published])
@@ -103,15 +113,16 @@ def agreement_table(entries: Sequence[Entry]) -> Table:
 
 
 def _difference(entry: Entry) -> str:
-    mean, width = interval(entry.percent("personal_test_acc_mean"))
+    mean, width = interval(entry.percent(entry.compared))
     difference = mean - (entry.published or 0.0)
     return f"{difference:+.1f}" + (" agrees" if abs(difference) <= max(1.0, width or 0.0) else "")
 
 
 def cost_table(entries: Sequence[Entry]) -> Table:
     """Accuracy, cost and tuning of every entry, a line each."""
-    header = ["row", "column", "personal, %", "published, %", "token, %", "gradients per client", "MB on the air"]
-    header += ["simulated h", "host s", "published s", "late: given, %", "late: at the end, %", "seeds", "tuned"]
+    header = ["row", "column", "personal, %", "pooled, %", "published, %", "token, %", "chose to be alone"]
+    header += ["gradients per client", "MB on the air", "simulated h", "host s", "published s", "late: given, %"]
+    header += ["late: at the end, %", "seeds", "tuned"]
     lines = [_cost_line(entry) for entry in entries]
     used = [i for i in range(len(header)) if any(line[i] for line in lines)]
     return [[line[i] for i in used] for line in [header, *lines]]
@@ -121,15 +132,17 @@ def _cost_line(entry: Entry) -> list[str]:
     published = "" if entry.published is None else f"{entry.published:.2f}"
     published_s = "" if entry.published_s is None else f"{entry.published_s:g}"
     seeds = f"{len(entry.runs)}" if len(entry.runs) == entry.seeds else f"{len(entry.runs)} of {entry.seeds}"
-    line = [entry.row, entry.column, _accuracy(entry, "personal_test_acc_mean"), published]
+    pooled = _accuracy(entry, POOLED) if entry.pooled and entry.runs else ""
+    line = [entry.row, entry.column, _accuracy(entry, PERSONAL), pooled, published]
     if not entry.runs:
-        return [*line, "", "", "", "", "", published_s, "", "", seeds, entry.chosen]
+        return [*line, *[""] * 6, published_s, "", "", seeds, entry.chosen]
     summaries = entry.summaries.values()
     gradients = [s["gradient_steps"] / s["clients"] for s in summaries]
     sent = [sum(s.get(name) or 0 for name in SENT) for s in summaries]
     return [
         *line,
         "–" if entry.is_local else _accuracy(entry, "token_test_acc"),
+        f"{np.mean(list(entry.values('clients_alone').values())):.3g}" if _known(entry, "clients_alone") else "",
         f"{np.mean(gradients):.0f}",
         _digits(float(np.mean(sent)) / 1e6),
         _digits(float(np.mean([s["sim_time_s"] for s in summaries])) / 3600),
@@ -174,18 +187,39 @@ def as_markdown(table: Table) -> str:
     return "\n".join([lines[0], "|---" * len(table[0]) + "|", *lines[1:]])
 
 
-def report(title: str, text: str, entries: Sequence[Entry], figures: Sequence[str], why: str = "") -> str:
-    """An experiment as a Markdown page; `why` explains why our figures differ from the published ones."""
+@dataclass(frozen=True)
+class Part:
+    """A part of a page: its entries and figures, and why ours differ from the published ones."""
+
+    entries: Sequence[Entry]
+    figures: Sequence[str] = ()
+    why: str = ""
+    title: str = ""
+    text: str = ""
+
+
+def report(title: str, text: str, parts: Sequence[Part]) -> str:
+    """An experiment as a Markdown page of one part, or of several with titles of their own."""
+    below = [paragraph for part in parts for paragraph in _paragraphs(part)]
+    return "\n\n".join(paragraph for paragraph in [f"# {title}", text.strip(), *below] if paragraph) + "\n"
+
+
+def _paragraphs(part: Part) -> list[str]:
+    """A part of a page: accuracies, where they agree with the published ones, curves, and costs."""
     legend = "Mean over seeds ± 95 % interval (Student's t); *personal* is the model each client holds at the end."
-    pictures = [f"![{Path(figure).stem}]({figure})" for figure in figures]
-    parts = [f"# {title}", text.strip(), as_markdown(accuracy_table(entries)), legend]
-    agreement = agreement_table(entries)
+    if any(entry.pooled for entry in part.entries):
+        legend += " The first line of a column is the mean over clients; *pooled* is over all their test samples."
+    heading = [f"## {part.title}", part.text.strip()] if part.title else []
+    found = [*heading, as_markdown(accuracy_table(part.entries)), legend]
+    agreement = agreement_table(part.entries)
     if len(agreement) > 1:
         rule = (
             "A figure agrees if it is within a point of the published one, or within its own interval if that is wider."
         )
-        parts += ["## Where they agree, and where not", as_markdown(agreement), rule, why.strip()]
-    return "\n\n".join(part for part in [*parts, *pictures, as_markdown(cost_table(entries))] if part) + "\n"
+        level = "###" if part.title else "##"
+        found += [f"{level} Where they agree, and where not", as_markdown(agreement), rule, part.why.strip()]
+    pictures = [f"![{Path(figure).stem}]({figure})" for figure in part.figures]
+    return [*found, *pictures, as_markdown(cost_table(part.entries))]
 
 
 # --- curves -------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,9 @@ from fedmule.learning.errors import DataError
 IntArray = NDArray[np.int64]
 
 FEWEST = 3  # samples per client: one each for training, validation and test
+PUBLISHED_LEAST = 10  # samples per client and label, in the published division
+PUBLISHED_MORE = (300, 600)  # further samples, least and most
+PUBLISHED_SEED = 1
 REDRAWS = 200  # attempts to draw Dirichlet shares that give every client enough samples
 
 
@@ -38,6 +42,39 @@ def by_labels(samples: Samples, clients: int, generator: np.random.Generator, la
         sizes = least + np.floor(share / share.sum() * (len(found) - least * len(holders))).astype(int)
         for client, part in zip(holders, np.split(found, np.cumsum(sizes))[:-1], strict=True):
             rows[client] = np.concatenate([rows[client], part])
+    return check_enough(rows)
+
+
+@whole_recordings
+def as_published(samples: Samples, clients: int, generator: np.random.Generator, labels: int) -> Rows:
+    """Divide samples as the program of the RWSADMM paper does: client i has labels i, i + 1, …, in unequal numbers.
+
+    Everyone gets 10 samples of each of its labels; then, one client after the other, m (u + ⌊(N − n) w / Σ w⌋) more of
+    them, if that leaves some of the N: u uniform from 300 to 600, w log-normal(0, 2) with Σ over n clients and their
+    labels, m = 2 for at most 20 clients, else 1. These are drawn with the program's own seed, so sizes are its sizes in
+    every run; which samples a client gets is drawn anew.
+    """
+    if labels > samples.classes:
+        raise DataError(f"labels = {labels}: the data have only {samples.classes} labels")
+    of_label = [generator.permutation(np.flatnonzero(samples.labels == label)) for label in range(samples.classes)]
+    uniform = random.Random(PUBLISHED_SEED)
+    weights = np.random.RandomState(PUBLISHED_SEED).lognormal(0.0, 2.0, (samples.classes, clients, labels))
+    held = (np.arange(clients)[:, None] + np.arange(labels)) % samples.classes  # [n,labels]
+    used = PUBLISHED_LEAST * np.bincount(held.ravel(), minlength=samples.classes)
+    ends = np.cumsum([PUBLISHED_LEAST * (held == label).sum(axis=1) for label in range(samples.classes)], axis=1)
+    rows: Rows = []
+    for client in range(clients):
+        mine = []
+        for j, label in enumerate(held[client].tolist()):
+            found, end = of_label[label], ends[label, client]
+            row = client // max(1, clients // 10)  # as there; clients of one row have the label as another of theirs
+            share = (len(found) - clients) * weights[label, row, j] / weights[label].sum()
+            more = (uniform.randint(*PUBLISHED_MORE) + int(share)) * (2 if clients <= 20 else 1)
+            mine.append(found[end - PUBLISHED_LEAST : end])
+            if used[label] + more < len(found):
+                mine.append(found[used[label] : used[label] + more])
+                used[label] += more
+        rows.append(np.concatenate(mine))
     return check_enough(rows)
 
 

@@ -17,6 +17,7 @@ def synthetic(
     features: int,
     classes: int,
     samples: tuple[int, int],
+    size_factor: int,
     feature_spread: float,
     alike: float,
     alike_at_sites: float,
@@ -24,15 +25,15 @@ def synthetic(
     """Draw samples labelled by one linear classifier per client; beta sets how much features differ.
 
     Client k: u ~ N(0, alpha²), W, b ~ N(u, 1); B ~ N(0, beta²), v ~ N(B, feature_spread²); x ~ N(v, diag(j^-1.2)) and
-    label = argmax(xW + b). Sizes are log-normal above samples[0], capped at samples[1]. As published, u shifts
-    all classes of a client equally and cancels in the argmax: alpha changes the models, not the labels.
+    label = argmax(xW + b). Sizes are samples[0] + size_factor · ⌊exp N(4, 2²)⌋, capped at samples[1]. As published, u
+    shifts all classes of a client equally and cancels in the argmax: alpha changes the models, not the labels.
 
     With `alike` and `alike_at_sites`, W and b are u + √alike·(one draw for all) + √alike_at_sites·(one draw for each
     site, [n] 0 … m−1) + √(1 − both)·(the client's own draw): the models of two clients have correlation `alike`,
     those of one site alike + alike_at_sites.
     """
     low, high = samples
-    sizes = np.minimum(low + generator.lognormal(4.0, 2.0, clients).astype(np.int64), high)
+    sizes = np.minimum(low + size_factor * generator.lognormal(4.0, 2.0, clients).astype(np.int64), high)
     model_mean = generator.normal(0.0, alpha, clients)
     feature_mean = generator.normal(0.0, beta, clients)
     spread = np.arange(1, features + 1) ** -0.6  # standard deviations: the square roots of j^-1.2

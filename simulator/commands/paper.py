@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from fedmule.simulator.studies.experiment import Experiment
     from fedmule.simulator.studies.tuning import Trial
 
+    Entries = dict[str, list[Entry]]  # by part of the experiment
+
 
 def add(commands: Any) -> None:
     """Add the command `paper`."""
@@ -71,14 +73,20 @@ def _run(given: Any, experiment: Experiment, folder: Path, tuned_file: Path) -> 
     plan = plan_experiment(experiment, seeds=given.seeds, tuned=tuned)
     wanted = [point for point in plan.points if (point.parameters["cell"], point.parameters["column"]) in asked]
     outcome = run_plan(plan, folder, only=[] if given.report else wanted, **_where(given))
-    entries = []
+    pooled = {section.name: section.pooled for section in experiment.sections}
+    entries: Entries = {part: [] for part in pooled}
     for row, column in pairs(experiment):
         rows = outcome.index[(outcome.index["cell"] == row.cell) & (outcome.index["column"] == column.name)]
         chosen, source = chosen_for(experiment, row, column, tuned), column.published_as or column.name
         published = (row.published.get(source), row.published_s.get(source))
         runs = done_runs(rows, folder)
-        entries.append(Entry(row.cell, column.name, runs, len(rows), describe_choice(chosen), *published))
-    _print_tables(experiment.title, [entry for entry in entries if (entry.row, entry.column) in asked])
+        entry = Entry(
+            row.cell, column.name, runs, len(rows), describe_choice(chosen), *published, pooled=pooled[row.part]
+        )
+        entries[row.part].append(entry)
+    for section in experiment.sections:
+        if shown := [entry for entry in entries[section.name] if (entry.row, entry.column) in asked]:
+            _print_tables(": ".join(filter(None, [experiment.title, section.title])), shown)
     _write_page(experiment, entries, folder)
     return report_failures(outcome.failures)
 
@@ -123,16 +131,28 @@ def _print_tables(title: str, entries: Sequence[Entry]) -> None:
             sys.stdout.write(f"\n{as_text(table)}\n")
 
 
-def _write_page(experiment: Experiment, entries: Sequence[Entry], folder: Path) -> None:
+def _write_page(experiment: Experiment, entries: Entries, folder: Path) -> None:
     """Write NAME.md with tables and curves into the experiment's folder."""
-    from fedmule.analysis.result_tables import draw_curves, report
+    from fedmule.analysis.result_tables import Part, report
     from fedmule.simulator.runs.folder import write_text
+
+    parts = []
+    for section in experiment.sections:
+        found = entries[section.name]
+        figures = _draw_figures(found, folder, "-".join(filter(None, [folder.name, section.name])))
+        parts.append(Part(found, figures, section.why, section.title, section.text))
+    page = folder / f"{folder.name}.md"
+    write_text(page, report(experiment.title, experiment.text, parts))
+    sys.stdout.write(f"\nwritten to {page}\n")
+
+
+def _draw_figures(entries: Sequence[Entry], folder: Path, name: str) -> list[str]:
+    """Draw the curves of what has been run; return the names of the files."""
+    from fedmule.analysis.result_tables import draw_curves
 
     figures = []
     if any(entry.runs for entry in entries):
         for against in ("visits", "gradients"):
-            figures.append(f"{folder.name}-{against}.png")
+            figures.append(f"{name}-{against}.png")
             draw_curves(entries, against).savefig(folder / figures[-1], dpi=120)
-    page = folder / f"{folder.name}.md"
-    write_text(page, report(experiment.title, experiment.text, entries, figures, experiment.why))
-    sys.stdout.write(f"\nwritten to {page}\n")
+    return figures

@@ -42,6 +42,9 @@ class SyntheticDataset(Part):
     samples: Annotated[tuple[Annotated[int, Field(ge=3)], Annotated[int, Field(ge=3)]], Field(strict=False)] = key(
         (50, 1000), "fewest and most samples of a client"
     )
+    size_factor: Count = key(
+        1, "factor on what clients have beyond the fewest, whose median is 54; 5, with samples from 250, as published"
+    )
     feature_spread: NotNegative = key(1.0, "spread of clients' features along each of them; 1 as published")
     alike: Share = key(0.0, "share of clients' models that is common to all: 0 nothing, as published, 1 everything")
     alike_at_sites: Share = key(0.0, "further share that is common to the clients of one site, such as a squad")
@@ -163,6 +166,14 @@ class DirichletPartition(Part):
     alpha: Positive = key(0.3, "small: strong skew; large: even")
 
 
+class PublishedPartition(Part):
+    makes = "learning.data.partition:as_published"
+    kind: Literal["published"] = key(
+        "published", "as the program of the RWSADMM paper divides images: client i has labels i, i + 1, …"
+    )
+    labels: Count = key(2, "labels per client")
+
+
 class IidPartition(Part):
     makes = "learning.data.partition:evenly"
     kind: Literal["iid"] = key("iid", "the same number of random samples for everyone")
@@ -229,6 +240,7 @@ else:
         "labels",
         LabelsPartition,
         DirichletPartition,
+        PublishedPartition,
         IidPartition,
         ColumnPartition,
         own=OwnPartition,

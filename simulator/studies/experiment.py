@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
@@ -29,6 +29,7 @@ class Row(Part):
     """A task: a scenario, and what has been published about it."""
 
     cell: str = Field(description="the row's name in tables, such as mnist/mlr")
+    part: str = Field(default="", description="the part of the experiment it belongs to, if it has parts")
     scenario: str = Field(description="a scenario file, or the name of a scenario that ships")
     set: Changes = Field(default={}, description="keys of the scenario to set")
     columns: dict[str, Changes] = Field(default={}, description="more keys to set, by column")
@@ -43,9 +44,23 @@ class Column(Part):
     """What is compared, such as an algorithm: keys to set in every row's scenario."""
 
     name: str
+    part: str = Field(default="", description="the part of the experiment it belongs to, if it has parts")
     set: Changes = Field(default={}, description="keys of the scenario to set")
     tune: Grid = Field(default={}, description="values to try when tuning, by key")
     published_as: str | None = Field(default=None, description="the column whose published figures hold here too")
+
+
+class Section(Part):
+    """A part of an experiment, with a table of its own: its columns change its rows."""
+
+    name: str = Field(description="what `part` of rows and columns says")
+    title: str
+    text: str = ""
+    why: str = Field(default="", description="why our figures differ from the published ones")
+    set: Changes = Field(default={}, description="keys to set in the scenarios of all its rows")
+    pooled: bool = Field(
+        default=False, description="also show accuracy over all test samples, and compare that with published figures"
+    )
 
 
 class Experiment(Part):
@@ -61,8 +76,14 @@ class Experiment(Part):
     why: str = Field(default="", description="why our figures differ from the published ones")
     seeds: Count = 3
     equal_steps: bool = Field(default=True, description="false: equal steps per visit, until the scenario's own end")
+    parts: Annotated[tuple[Section, ...], Field(strict=False)] = ()
     rows: Annotated[tuple[Row, ...], Field(strict=False, min_length=1)]
     columns: Annotated[tuple[Column, ...], Field(strict=False, min_length=1)]
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Its parts; an experiment without parts is one."""
+        return self.parts or (Section(name="", title="", why=self.why),)
 
 
 def experiments_folder() -> Path:
@@ -88,7 +109,9 @@ def load_experiment(name: str) -> Experiment:
     except ValidationError as error:
         raise ScenarioError(str(path), problems_of(error, Experiment)) from None
     _check_names(experiment, str(path))
-    return experiment
+    common = {section.name: section.set for section in experiment.sections}
+    rows = [row.model_copy(update={"set": {**common[row.part], **row.set}}) for row in experiment.rows]
+    return experiment.model_copy(update={"rows": tuple(rows)})
 
 
 def plan_experiment(
@@ -128,10 +151,13 @@ def study_of(
 def pairs(
     experiment: Experiment, cells: Sequence[str] | None = None, columns: Sequence[str] | None = None
 ) -> list[tuple[Row, Column]]:
-    """Every row × column of an experiment, or only the cells and columns named."""
-    rows = _named({row.cell: row for row in experiment.rows}, cells, "cell", experiment.name)
-    compared = _named({column.name: column for column in experiment.columns}, columns, "column", experiment.name)
-    return list(itertools.product(rows, compared))
+    """Every row × column of an experiment or of each of its parts, or only the cells and columns named."""
+    known = [row.cell for row in experiment.rows]
+    _check_known(cells, known, "cell", experiment.name)
+    rows = [row for row in experiment.rows if not cells or row.cell in cells]
+    both = [(row, column) for row, column in itertools.product(rows, experiment.columns) if row.part == column.part]
+    _check_known(columns, dict.fromkeys(column.name for _, column in both), "column", experiment.name)
+    return [(row, column) for row, column in both if not columns or column.name in columns]
 
 
 def chosen_for(experiment: Experiment, row: Row, column: Column, tuned: Tuned | None) -> Changes:
@@ -212,8 +238,6 @@ class Gradients:
 
 # --- names ----------------------------------------------------------------------------------------------------
 
-Named = TypeVar("Named")
-
 
 def _load(here: str, name: str, changes: Changes) -> Scenario:
     try:
@@ -222,24 +246,31 @@ def _load(here: str, name: str, changes: Changes) -> Scenario:
         raise UserError(f"{here}: {error}") from None
 
 
-def _named(known: Mapping[str, Named], names: Sequence[str] | None, what: str, experiment: str) -> list[Named]:
-    """Those with the names given; all if no names are."""
+def _check_known(names: Sequence[str] | None, known: Iterable[str], what: str, experiment: str) -> None:
     for name in names or ():
         if name not in known:
             raise UserError(f"{experiment}: no {what} is named {name}; there are {', '.join(known)}")
-    return [value for name, value in known.items() if not names or name in names]
 
 
 def _check_names(experiment: Experiment, source: str) -> None:
     """Raise UserError unless names are unique and every name that a row refers to exists."""
-    columns = [column.name for column in experiment.columns]
     cells = [row.cell for row in experiment.rows]
-    for name in [*cells, *columns]:
-        if cells.count(name) > 1 or columns.count(name) > 1:
-            raise UserError(f"{source}: {name} is given twice")
+    parts = [section.name for section in experiment.sections]
+    columns = {part: [column.name for column in experiment.columns if column.part == part] for part in parts}
+    for names in (cells, parts, *columns.values()):
+        for name in names:
+            if names.count(name) > 1:
+                raise UserError(f"{source}: {name} is given twice")
+    for name, part in [(row.cell, row.part) for row in experiment.rows] + [
+        (c.name, c.part) for c in experiment.columns
+    ]:
+        if part not in parts:
+            known = ", ".join(filter(None, parts)) or "no parts"
+            raise UserError(f"{source}: {name} {f'is of part {part}' if part else 'has no part'}; there are {known}")
     for row in experiment.rows:
         if row.tuned_as is not None and row.tuned_as not in cells:
             raise UserError(f"{source}: {row.cell} is tuned as {row.tuned_as}; there are {', '.join(cells)}")
         for name in [*row.columns, *row.published, *row.published_s]:
-            if name not in columns:
-                raise UserError(f"{source}: {row.cell} names a column {name}; there are {', '.join(columns)}")
+            if name not in columns[row.part]:
+                known = ", ".join(columns[row.part])
+                raise UserError(f"{source}: {row.cell} names a column {name}; there are {known}")

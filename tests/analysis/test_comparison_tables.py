@@ -11,6 +11,7 @@ import pytest
 
 from fedmule.analysis.result_tables import (
     Entry,
+    Part,
     accuracy_table,
     agreement_table,
     as_markdown,
@@ -83,10 +84,54 @@ def test_a_figure_agrees_within_a_point_or_its_interval(tmp_path: Path) -> None:
         ["fedavg", "-0.9 agrees", "+4.0 agrees"],
         ["apfl", "-1.1", "+40.0"],
     ]
-    page = report("Title", "Text.", entries, [], "Because.")
+    page = report("Title", "Text.", [Part(entries, why="Because.")])
     assert "## Where they agree" in page
     assert page.index("+40.0") < page.index("Because.")
-    assert "Where they agree" not in report("Title", "Text.", entries[4:], [], "Because.")
+    assert "Where they agree" not in report("Title", "Text.", [Part(entries[4:], why="Because.")])
+
+
+def test_pooled_accuracies_stand_beside_means_and_are_compared(tmp_path: Path) -> None:
+    both = [runs(tmp_path, 0.9, personal_test_acc_weighted=0.95, clients_alone=alone) for alone in (None, 5)]
+    entries = [
+        Entry("a", "local", both[0], 1, published=94.5, pooled=True),
+        Entry("b", "local", {}, 1, published=96.0, pooled=True),
+        Entry("a", "rwsadmm", both[1], 1, published=97.0, pooled=True),
+        Entry("c", "local", both[0], 1, published=90.0),
+    ]
+    assert accuracy_table(entries)[1:] == [
+        ["local", "90.00 (1 seed)", "not run", "90.00 (1 seed)"],
+        ["  pooled", "95.00 (1 seed)", "", ""],
+        ["  published", "94.50", "96.00", "90.00"],
+        ["rwsadmm", "90.00 (1 seed)", "", ""],
+        ["  pooled", "95.00 (1 seed)", "", ""],
+        ["  published", "97.00", "", ""],
+    ]
+    assert agreement_table(entries)[1:] == [
+        ["local", "+0.5 agrees", "+0.0 agrees"],
+        ["rwsadmm", "-2.0", ""],
+    ]
+    header, local, _, rwsadmm, apart = cost_table(entries)
+    assert [line[header.index("pooled, %")] for line in (local, apart)] == ["95.00 (1 seed)", ""]
+    assert [line[header.index("chose to be alone")] for line in (local, rwsadmm)] == ["", "5"]
+
+
+def test_a_page_of_several_parts_has_a_table_for_each(tmp_path: Path) -> None:
+    entries = [Entry(row, "local", runs(tmp_path, 0.9), 1, published=90.0) for row in "ab"]
+    parts = [Part(entries[:1], ["a.png"], "Because a.", "First", "Of a."), Part(entries[1:], (), "", "Second")]
+    page = report("Title", "Text.", parts).splitlines()
+    assert [line for line in page if line.startswith("#")] == [
+        "# Title",
+        "## First",
+        "### Where they agree, and where not",
+        "## Second",
+        "### Where they agree, and where not",
+    ]
+    assert [line for line in page if line.startswith("| personal")] == [
+        "| personal test accuracy, % | a |",
+        "| personal test accuracy, % | b |",
+    ]
+    told = ["Text.", "## First", "Of a.", "Because a.", "![a](a.png)", "## Second"]
+    assert [page.index(line) for line in told] == sorted(page.index(line) for line in told)
 
 
 def test_small_costs_are_not_rounded_away(tmp_path: Path) -> None:

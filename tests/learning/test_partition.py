@@ -1,5 +1,6 @@
 """Partitions: each sample belongs to at most one client, and to one of its parts."""
 
+import random
 from functools import partial
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmule.learning.data.partition import by_column, by_dirichlet, by_labels, evenly, split
+from fedmule.learning.data.partition import as_published, by_column, by_dirichlet, by_labels, evenly, split
 from fedmule.learning.data.samples import Samples
 from fedmule.learning.errors import DataError
 
@@ -21,6 +22,7 @@ def pool(count=2000, classes=10, seed=0, owners=None):
 
 KINDS = {
     "labels": partial(by_labels, labels=2),
+    "published": partial(as_published, labels=2),
     "dirichlet": partial(by_dirichlet, alpha=0.3),
     "iid": evenly,
     "column": by_column,
@@ -148,3 +150,44 @@ def test_column_follows_the_owners_in_the_data():
 def test_impossible_partitions_are_reported(make, message):
     with pytest.raises(DataError, match=message):
         make(np.random.default_rng(0))
+
+
+def published_sizes():
+    """Sizes [20,2] that the published generator of CIFAR-10 gives, step by step as it goes."""
+    weights = np.random.RandomState(1).lognormal(0, 2, (10, 20, 2))
+    uniform = random.Random(1)
+    sizes, used = np.zeros((20, 2), dtype=int), dict.fromkeys(range(10), 0)
+    for client, j in np.ndindex(20, 2):
+        sizes[client, j] = 10
+        used[(client + j) % 10] += 10
+    for client, j in np.ndindex(20, 2):
+        label = (client + j) % 10
+        share = int((6000 - 20) * weights[label, client // 2, j] / weights[label].sum())
+        more = (share + uniform.randint(300, 600)) * 2
+        if used[label] + more < 6000:
+            sizes[client, j] += more
+            used[label] += more
+    return sizes
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_published_division_has_the_sizes_of_the_published_program(seed):
+    labels = np.random.default_rng(5).permutation(np.repeat(np.arange(10), 6000))
+    samples = Samples(np.zeros((60_000, 1), dtype=np.float32), labels, 10)
+    rows = as_published(samples, 20, np.random.default_rng(seed), labels=2)
+    theirs = published_sizes()
+    assert theirs.sum() == 41_696
+    for client, mine in enumerate(rows):
+        counts = np.zeros(10, dtype=int)
+        counts[[client % 10, (client + 1) % 10]] = theirs[client]
+        assert (np.bincount(labels[mine], minlength=10) == counts).all()
+
+
+def test_the_published_division_draws_which_samples_a_client_gets():
+    one, other = (as_published(pool(), 20, np.random.default_rng(seed), labels=2) for seed in (0, 1))
+    assert any(set(a.tolist()) != set(b.tolist()) for a, b in zip(one, other, strict=True))
+
+
+def test_the_published_division_needs_enough_labels():
+    with pytest.raises(DataError, match="labels = 11: the data have only 10 labels"):
+        as_published(pool(), 20, np.random.default_rng(0), labels=11)

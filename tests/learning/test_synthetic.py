@@ -5,10 +5,13 @@ import pytest
 import torch
 from making import synthetic
 from scipy.optimize import linprog
+from scipy.stats import ks_2samp
 
 from fedmule.learning.data.partition import by_column, split
 from fedmule.learning.models.logistic import MLR
 from fedmule.simulator.streams import Streams
+
+PUBLISHED = {"features": 1, "classes": 2, "samples": (250, 1_000_000_000), "size_factor": 5}
 
 
 def make(clients, seed=1, test_share=0.25, **keys):
@@ -59,6 +62,16 @@ def test_sizes_are_within_their_range(samples):
     assert sizes.max() <= samples[1]
     if samples[0] < samples[1]:
         assert len(set(sizes)) > 3
+
+
+def test_published_sizes_are_five_times_fifty_and_a_log_normal_number():
+    """(⌊exp N(4, 2²)⌋ + 50) · 5: half of the clients have 250 to about 520 samples, a tenth over 3,700."""
+    ours = np.bincount(synthetic(4000, np.random.default_rng(1), **PUBLISHED).owner)
+    theirs = (np.random.default_rng(2).lognormal(4, 2, 4000).astype(int) + 50) * 5
+    assert ours.min() >= 250
+    assert not (ours % 5).any()
+    assert ks_2samp(ours, theirs).pvalue > 0.01
+    assert np.quantile(ours, [0.25, 0.5, 0.9]) == pytest.approx(np.quantile(theirs, [0.25, 0.5, 0.9]), rel=0.1)
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.01, 0.99])
