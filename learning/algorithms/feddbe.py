@@ -14,7 +14,7 @@ from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, IntAr
 from fedmule.learning.algorithms.body_and_head import below
 from fedmule.learning.algorithms.fedavg import mean_by_samples
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.errors import DataError
+from fedmule.learning.errors import FEATURES, DataError
 from fedmule.learning.models.protocol import Model
 
 
@@ -64,7 +64,7 @@ class FedDBE(Algorithm):
     @classmethod
     def check_model(cls, model: Model, data: ClientData, **keys: Any) -> None:
         if not hasattr(model, "represent") or not below(model):
-            raise DataError("needs a model that gives the features below its last layer, such as mlp")
+            raise DataError(FEATURES)
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         one, share = super().exchange(clients, progress), self.biases.shape[1] / self.model.parameters

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from fedmule.learning.errors import FEATURES, TWO_LAYERS
 from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import Chosen, Count, NotNegative, OwnClass, Part, Positive, Share, key, one_of
+from fedmule.simulator.scenario.models import ModelKeys
 
 if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
@@ -122,6 +124,10 @@ class RwsadmmKeys(Part):
             yield Problem(f"{at}.try_at", message, self.try_at)
         if form in ("derived", "printed") and math.isinf(max(np.atleast_1d(self.eps))):
             yield Problem(f"{at}.eps", f'must be finite for variant = "{form}"', self.eps)
+        model: Part = scenario.learning.model
+        if isinstance(self.eps, tuple) and isinstance(model, ModelKeys) and len(self.eps) != model.layer_count():
+            message = f"must have one width for each layer of learning.model, which has {model.layer_count()}"
+            yield Problem(f"{at}.eps", message, list(self.eps))
         if form == "printed" and several:
             message = 'must be "relay", "slack" or "derived" for several vehicles: the printed rule has one token'
             yield Problem(f"{at}.variant", message, "printed")
@@ -183,12 +189,22 @@ class PerFedavgKeys(Part):
     delta: Positive = key(0.001, "hessian_free: how far apart the gradients are taken, δ")
 
 
-class FedperKeys(Part):
+class SharedBodyKeys(Part):
+    """An algorithm that needs a model with a body and a head."""
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that the model has both, if that is known before it is built."""
+        model: Part = scenario.learning.model
+        if isinstance(model, ModelKeys) and model.layer_count() < 2:
+            yield Problem(at, TWO_LAYERS, type(self).model_fields["kind"].default)
+
+
+class FedperKeys(SharedBodyKeys):
     makes = "learning.algorithms.fedper:FedPer"
     kind: Literal["fedper"] = key("fedper", "clients share all layers but the last, which each keeps for itself")
 
 
-class FedrepKeys(Part):
+class FedrepKeys(SharedBodyKeys):
     makes = "learning.algorithms.fedrep:FedRep"
     kind: Literal["fedrep"] = key("fedrep", "as fedper, but first the last layer is trained and then the others")
     head_share: Annotated[float, Field(gt=0, lt=1)] = key(
@@ -197,11 +213,12 @@ class FedrepKeys(Part):
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check that there is a step for either part."""
+        yield from super().rules(at, scenario)
         if scenario.learning.local_steps < 2:
             yield Problem("learning.local_steps", "must be at least 2 for fedrep", scenario.learning.local_steps)
 
 
-class FedbabuKeys(Part):
+class FedbabuKeys(SharedBodyKeys):
     makes = "learning.algorithms.fedbabu:FedBABU"
     kind: Literal["fedbabu"] = key(
         "fedbabu",
@@ -223,12 +240,25 @@ class FedalaKeys(Part):
     weight_steps: Count = key(2, "gradient steps per visit that learn the weights of the mixture")
     weight_step_size: Positive = key(1.0, "step size of these steps")
 
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that the model has as many layers, if that is known before it is built."""
+        model: Part = scenario.learning.model
+        if isinstance(model, ModelKeys) and self.top_layers > model.layer_count():
+            message = f"must be at most {model.layer_count()}, the number of layers of learning.model"
+            yield Problem(f"{at}.top_layers", message, self.top_layers)
+
 
 class FeddbeKeys(Part):
     makes = "learning.algorithms.feddbe:FedDBE"
     kind: Literal["feddbe"] = key("feddbe", "FedAvg, with a personal bias of the features and a common mean of them")
     strength: NotNegative = key(1.0, "how strongly the mean of a client's features is drawn to the common mean, κ")
     momentum: Annotated[float, Field(gt=0, le=1)] = key(0.1, "weight of a batch in the mean of a client's features, μ")
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that the model gives its features, if that is known before it is built."""
+        model: Part = scenario.learning.model
+        if isinstance(model, ModelKeys) and (not model.represents or model.layer_count() < 2):
+            yield Problem(at, FEATURES, self.kind)
 
 
 class IfcaKeys(Part):
