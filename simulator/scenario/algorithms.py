@@ -40,6 +40,7 @@ VARIANTS = {
 NEIGHBOURHOOD = "learning.algorithms.neighbourhood:Neighbourhood"
 FEDAVG = "learning.algorithms.fedavg:FedAvg"
 FINE_TUNED = "learning.algorithms.fedavg:FineTuned"
+FEDEX = {"sync": "learning.algorithms.fedex:FedExSync", "async": "learning.algorithms.fedex:FedExAsync"}
 
 
 class RwsadmmKeys(Part):
@@ -261,6 +262,45 @@ class FeddbeKeys(Part):
             yield Problem(at, FEATURES, self.kind)
 
 
+class FedexKeys(Part):
+    kind: Literal["fedex"] = key(
+        "fedex", "FedAvg for training between contacts: what moves the token is what clients have changed since it"
+    )
+    mode: Literal["sync", "async"] = key(
+        "async", "move the token once per round, when the results of all clients are picked up, or with every result"
+    )
+    patience: Annotated[float, Field(ge=2, allow_inf_nan=True)] = key(
+        2.0, "sync: a round also ends when a client hands over its result for this many times in it; inf: it does not"
+    )
+    staleness: Literal["published"] | NotNegative = key(
+        0.75,
+        "async: a result moves the token by the share (results handed over since its token was sent)^−staleness; "
+        "published: by the client's share of all samples, whatever its age",
+    )
+    fine_tune: bool = key(False, FINE_TUNE)
+
+    @classmethod
+    def targets(cls) -> tuple[str, ...]:
+        """Both forms."""
+        return tuple(FEDEX.values())
+
+    def target(self) -> str:
+        """Choose by mode."""
+        return FEDEX[self.mode]
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that clients train between contacts."""
+        clients, learning = scenario.clients, scenario.learning
+        if learning.server == "star":
+            yield Problem("learning.server", 'must be "vehicle" for fedex, whose clients are visited', learning.server)
+        elif clients.training != "between_contacts":
+            message = 'must be "between_contacts" for fedex, whose clients hand over at one contact what they were '
+            yield Problem("clients.training", f"{message}given at the one before", clients.training)
+        for name, mode in (("patience", "sync"), ("staleness", "async")):
+            if self.mode != mode and getattr(self, name) != type(self).model_fields[name].default:
+                yield Problem(f"{at}.{name}", f'needs mode = "{mode}"', getattr(self, name))
+
+
 class IfcaKeys(Part):
     makes = "learning.algorithms.clusters:IFCA"
     kind: Literal["ifca"] = key("ifca", "FedAvg with several models; each client takes the one that suits it best")
@@ -289,7 +329,7 @@ class OwnAlgorithm(OwnClass):
 
 EXCHANGING = (
     RwsadmmKeys, FedavgKeys, DittoKeys, ApflKeys, PfedmeKeys, PerFedavgKeys, FedperKeys, FedrepKeys, FedbabuKeys,
-    FedrodKeys, FedalaKeys, FeddbeKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
+    FedrodKeys, FedalaKeys, FeddbeKeys, FedexKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
 )  # fmt: skip
 if TYPE_CHECKING:
     Exchanging = Chosen

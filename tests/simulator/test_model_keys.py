@@ -81,3 +81,28 @@ def test_check_accepts_what_fits(capsys: pytest.CaptureFixture[str], kind: str) 
 )
 def test_models_of_ones_own_are_refused_when_they_are_built(refused: Run, algorithm: Any, message: str) -> None:
     assert message in refused(f"learning.algorithm={algorithm}", "learning.model=unfit_parts:Net")
+
+
+def test_fedex_needs_time_between_contacts(capsys: pytest.CaptureFixture[str]) -> None:
+    between = ["--set", "clients.training=between_contacts"]
+    fedex = ["check", "smoke", "--set", "learning.algorithm=fedex"]
+    assert main([*fedex, *between]) == 0
+    assert main([*fedex, *between, "--set", "learning.algorithm.staleness=published"]) == 0
+    wrong = {
+        (): 'smoke: clients.training = "at_contact": must be "between_contacts" for fedex',
+        ("learning.server=star",): '--set: learning.server = "star": must be "vehicle" for fedex',
+        ("clients.training=between_contacts", "learning.algorithm.patience=3"): 'patience = 3.0: needs mode = "sync"',
+        (
+            "clients.training=between_contacts",
+            "learning.algorithm.mode=sync",
+            "learning.algorithm.staleness=1",
+        ): 'staleness = 1.0: needs mode = "async"',
+    }
+    capsys.readouterr()
+    for sets, message in wrong.items():
+        assert main([*fedex, *(part for text in sets for part in ("--set", text))]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert message in line
+    named = ["check", "smoke", "--set", "learning.algorithm=local", "--set", "learning.algorithm.reference=fedex"]
+    assert main(named) == 2
+    assert 'must be "between_contacts" for fedex' in capsys.readouterr().err

@@ -54,6 +54,7 @@ from fedmule.analysis import load_run
         ("fedbabu:algorithm.fine_tune_step_size=-1", "at least 0"),
         ("feddbe:algorithm.strength=-1", "at least 0"),
         ("feddbe:algorithm.momentum=0", "greater than 0"),
+        ("fedex:algorithm.patience=1", "at least 2"),
         ("test_share=0", "greater than 0"),
         ("test_share=1", "less than 1"),
         ("validation_share=1", "less than 1"),
