@@ -165,6 +165,10 @@ class Counting:
         self.samples += labels.shape[1]
         return self.model.gradient(x, features, labels)
 
+    def represent(self, x, features):  # the way to the gradient of feddbe
+        self.samples += features.shape[1]
+        return self.model.represent(x, features)
+
     def descend(self, x, data, batches, eta, pull):
         self.samples += len(batches) * batches.shape[2]
         return self.model.descend(x, data, batches, eta, pull)
