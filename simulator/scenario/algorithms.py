@@ -252,8 +252,8 @@ class FedalaKeys(Part):
 class FeddbeKeys(Part):
     makes = "learning.algorithms.feddbe:FedDBE"
     kind: Literal["feddbe"] = key("feddbe", "FedAvg, with a personal bias of the features and a common mean of them")
-    strength: NotNegative = key(1.0, "how strongly the mean of a client's features is drawn to the common mean, κ")
-    momentum: Annotated[float, Field(gt=0, le=1)] = key(0.1, "weight of a batch in the mean of a client's features, μ")
+    strength: NotNegative = key(5.0, "how strongly the mean of a client's features is drawn to the common mean, κ")
+    momentum: Annotated[float, Field(gt=0, le=1)] = key(1.0, "weight of a batch in the mean of a client's features, μ")
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check that the model gives its features, if that is known before it is built."""
