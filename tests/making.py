@@ -36,6 +36,7 @@ TABLES: dict[str, dict[str, Any]] = {
     **{kind: {"kind": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg")},
     **{kind: {"kind": kind} for kind in ("ifca", "squad_oracle")},
     **{kind: {"kind": kind} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},
+    **{f"fedex_{mode}": {"kind": "fedex", "mode": mode} for mode in ("sync", "async")},
 }
 HIDDEN = ("fedper", "fedrep", "fedbabu", "feddbe")  # they need a model with a hidden layer
 SHARED_BODY = ("fedper", "fedrep", "fedbabu")  # they send only what is below the last layer

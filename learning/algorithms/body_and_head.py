@@ -11,7 +11,7 @@ from torch import Tensor
 from fedmule.learning.algorithms.base import Algorithm, Contact, IntArray, Parcel, Work
 from fedmule.learning.algorithms.fedavg import mean_by_samples
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.errors import DataError
+from fedmule.learning.errors import TWO_LAYERS, DataError
 from fedmule.learning.models.protocol import Model, layers
 
 
@@ -39,7 +39,7 @@ class SharedBody(Algorithm):
     @classmethod
     def check_model(cls, model: Model, data: ClientData, **keys: Any) -> None:
         if not below(model):
-            raise DataError("needs a model with at least two layers, a body and a head; learning.model has one")
+            raise DataError(TWO_LAYERS)
 
     @property
     def body(self) -> int:

@@ -14,7 +14,7 @@ from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, IntAr
 from fedmule.learning.algorithms.body_and_head import below
 from fedmule.learning.algorithms.fedavg import mean_by_samples
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.errors import DataError
+from fedmule.learning.errors import FEATURES, DataError
 from fedmule.learning.models.protocol import Model
 
 
@@ -31,12 +31,20 @@ def personal(w: Tensor, b: Tensor, classes: int) -> Tensor:
     return torch.cat([w[:, :-classes], w[:, -classes:] + shift], dim=1)
 
 
-def chain(g: Tensor, w: Tensor, b: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """∂W = g_W + g_u bᵀ, ∂b = Wᵀ g_u, the rest unchanged: gradients by w and b from g [S,d] at the personal model."""
-    g = g.clone()
-    to_weights, to_bias = last_layer(g, b.shape[1], classes)
-    to_weights += torch.einsum("sc,sk->sck", to_bias, b)
-    return g, torch.einsum("sck,sc->sk", last_layer(w, b.shape[1], classes)[0], to_bias)
+def scores_with_bias(z: Tensor, w: Tensor, b: Tensor, classes: int) -> Tensor:
+    """W(z + b) + u [S,B,c] for features z [S,B,k], the last layer of models w [S,d] and personal biases b [S,k]."""
+    weights, bias = last_layer(w, z.shape[2], classes)
+    return torch.baddbmm(bias.unsqueeze(1), z + b.unsqueeze(1), weights.mT)
+
+
+def losses_of(scores: Tensor, labels: Tensor) -> Tensor:
+    """Mean cross-entropy [S] of scores [S,B,c] and labels [S,B]."""
+    return -torch.log_softmax(scores, dim=2).gather(2, labels.unsqueeze(2)).mean(dim=(1, 2))
+
+
+def pull(r: Tensor, mean: Tensor, strength: float) -> Tensor:
+    """κ|r − z̄|²/k [S] of means of features r [S,k] and the common mean z̄ [S,k]."""
+    return strength * (r - mean).square().mean(dim=1)
 
 
 class FedDBE(Algorithm):
@@ -45,8 +53,8 @@ class FedDBE(Algorithm):
     Clients minimise f(w, b) + κ|r − z̄|²/k, where r ← (1 − μ)r + μ·(mean features of the batch). Adapted: z̄ is not
     collected from all clients before the run but is the mean over clients met so far, each with its r after its first
     training, for which κ = 0; and r starts with the first batch. The personal model is stored as one ordinary model
-    with the last bias u + Wb. One gradient per local step, of the entire objective; one model and z̄ down, one model and
-    r up.
+    with the last bias u + Wb. One gradient per local step, of the entire objective, in one pass through the model; one
+    model and z̄ down, one model and r up.
     """
 
     carried = ("token", "mean_sum", "mean_count")
@@ -64,7 +72,12 @@ class FedDBE(Algorithm):
     @classmethod
     def check_model(cls, model: Model, data: ClientData, **keys: Any) -> None:
         if not hasattr(model, "represent") or not below(model):
-            raise DataError("needs a model that gives the features below its last layer, such as mlp")
+            raise DataError(FEATURES)
+        x, few = model.start(np.random.default_rng(0)).to(data.features).unsqueeze(0), data.features[:2]
+        z = cast(Any, model).represent(x, few.unsqueeze(0))
+        found = scores_with_bias(z, x, z.new_zeros(1, z.shape[2]), data.classes)[0]
+        if not torch.allclose(found, model.scores(x[0], few), rtol=1e-3, atol=1e-3):
+            raise DataError("needs a model whose last parameters are a linear layer of what `represent` gives")
 
     def exchange(self, clients: IntArray, progress: float) -> Exchange:
         one, share = super().exchange(clients, progress), self.biases.shape[1] / self.model.parameters
@@ -87,18 +100,27 @@ class FedDBE(Algorithm):
         mean = self._copies(self._together([parcel["mean"] for parcel in sent]), len(clients))
         new = torch.from_numpy(~self.trained[clients]).to(self.device).unsqueeze(1).to(w)
         b = self.biases[index]
-        return {"x": self._personal(w, b), "w": w, "b": b, "r": self.means[index], "mean": mean, "new": new}
+        return {
+            "x": personal(w, b, self.data.classes),
+            "w": w,
+            "b": b,
+            "r": self.means[index],
+            "mean": mean,
+            "new": new,
+        }
 
     def train(self, work: Work, steps: Steps) -> tuple[Work, Tensor | float]:
+        """(w, b) ← (w, b) − η∇ of the entire objective; r ← (1 − μ)r + μ·(mean features of the batch)."""
         eta, w, b, r = self.settings.step_size, work["w"], work["b"], work["r"]
         losses = w.new_zeros(())
         for number, rows in enumerate(self._rows(work, steps, steps.first, steps.last), steps.first):
-            g, loss = self._gradient(self._personal(w, b), rows)
-            to_w, to_b = chain(g, w, b, self.data.classes)
-            pull, r = self._pull(w, rows, r, work, number == 0)
-            w, b = w - eta * (to_w + pull), b - eta * to_b
+            # The first batch of a client that is new sets its r.
+            weight = self.momentum + (1 - self.momentum) * work["new"] * (number == 0)
+            to_w, to_b, loss, r = self._gradients(w, b, rows, r, weight, work)
+            w, b = w - eta * to_w, b - eta * to_b
             losses += loss.mean()
-        return {**work, "x": self._personal(w, b), "w": w, "b": b, "r": r}, losses / (steps.last - steps.first)
+        x = personal(w, b, self.data.classes)
+        return {**work, "x": x, "w": w, "b": b, "r": r}, losses / (steps.last - steps.first)
 
     def combine(self, contact: Contact, work: Work) -> float:
         clients, index = contact.clients, self._index(contact.clients)
@@ -113,14 +135,18 @@ class FedDBE(Algorithm):
         self._keep(clients, work["x"])
         return moved
 
-    def _personal(self, w: Tensor, b: Tensor) -> Tensor:
-        return personal(w, b, self.data.classes)
-
-    def _pull(self, w: Tensor, rows: Tensor, r: Tensor, work: Work, first: bool) -> tuple[Tensor, Tensor]:
-        """κ∇|r' − z̄|²/k by w [S,d], with r' = (1 − μ)r + μ·(mean features of the batch); and r' [S,k]."""
-        model, new = cast(Any, self.model), work["new"]
-        w = w.detach().requires_grad_()
-        weight = new + (1 - new) * self.momentum if first else self.momentum
-        moved = (1 - weight) * r + weight * model.represent(w, self.data.features[rows]).mean(dim=1)
-        penalty = (1 - new) * self.strength * (moved - work["mean"]).square().mean(dim=1, keepdim=True)
-        return torch.autograd.grad(penalty.sum(), w)[0], moved.detach()
+    def _gradients(
+        self, w: Tensor, b: Tensor, rows: Tensor, r: Tensor, weight: Tensor, work: Work
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return gradients by w [S,d] and b [S,k], losses [S] and means r [S,k] of batches rows [S,B], in one pass."""
+        model, data = cast(Any, self.model), self.data
+        w, b = w.detach().requires_grad_(), b.detach().requires_grad_()
+        z = model.represent(w, data.features[rows])  # [S,B,k]
+        scores = scores_with_bias(z, w, b, data.classes)
+        if data.prior is not None:
+            scores = scores + data.prior.of(rows[:, 0]).unsqueeze(1)
+        loss = losses_of(scores, data.labels[rows])
+        r = (1 - weight) * r + weight * z.mean(dim=1)
+        objective = loss + (1 - work["new"][:, 0]) * pull(r, work["mean"], self.strength)
+        to_w, to_b = torch.autograd.grad(objective.sum(), (w, b))
+        return to_w, to_b, loss.detach(), r.detach()

@@ -24,7 +24,7 @@ class Model(Protocol):
     - `descend(x, data, batches, eta, pull)`: takes all steps of a visit at once, faster than `gradient`; it may return
       None where it cannot.
     - `represent(x, features)`: the inputs [S,B,k] of the last layer of models x [S,d] on batches [S,B,f], in operations
-      that autograd can follow.
+      that autograd can follow; `feddbe` computes its gradients through it.
 
     With `learning.prior`, the loss is the cross-entropy of scores + prior. `gradient` and `descend` are passed the
     clients' priors [S,c] as `prior` where they have an argument of that name; `scores` never includes it. Where

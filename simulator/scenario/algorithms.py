@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from fedmule.learning.errors import FEATURES, TWO_LAYERS
 from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import Chosen, Count, NotNegative, OwnClass, Part, Positive, Share, key, one_of
+from fedmule.simulator.scenario.models import ModelKeys
 
 if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
@@ -38,6 +40,7 @@ VARIANTS = {
 NEIGHBOURHOOD = "learning.algorithms.neighbourhood:Neighbourhood"
 FEDAVG = "learning.algorithms.fedavg:FedAvg"
 FINE_TUNED = "learning.algorithms.fedavg:FineTuned"
+FEDEX = {"sync": "learning.algorithms.fedex:FedExSync", "async": "learning.algorithms.fedex:FedExAsync"}
 
 
 class RwsadmmKeys(Part):
@@ -126,6 +129,10 @@ class RwsadmmKeys(Part):
             yield Problem(f"{at}.try_at", message, self.try_at)
         if form in ("derived", "printed") and math.isinf(max(np.atleast_1d(self.eps))):
             yield Problem(f"{at}.eps", f'must be finite for variant = "{form}"', self.eps)
+        model: Part = scenario.learning.model
+        if isinstance(self.eps, tuple) and isinstance(model, ModelKeys) and len(self.eps) != model.layer_count():
+            message = f"must have one width for each layer of learning.model, which has {model.layer_count()}"
+            yield Problem(f"{at}.eps", message, list(self.eps))
         if form == "printed" and several:
             message = 'must be "relay", "slack" or "derived" for several vehicles: the printed rule has one token'
             yield Problem(f"{at}.variant", message, "printed")
@@ -187,12 +194,22 @@ class PerFedavgKeys(Part):
     delta: Positive = key(0.001, "hessian_free: how far apart the gradients are taken, δ")
 
 
-class FedperKeys(Part):
+class SharedBodyKeys(Part):
+    """An algorithm that needs a model with a body and a head."""
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that the model has both, if that is known before it is built."""
+        model: Part = scenario.learning.model
+        if isinstance(model, ModelKeys) and model.layer_count() < 2:
+            yield Problem(at, TWO_LAYERS, type(self).model_fields["kind"].default)
+
+
+class FedperKeys(SharedBodyKeys):
     makes = "learning.algorithms.fedper:FedPer"
     kind: Literal["fedper"] = key("fedper", "clients share all layers but the last, which each keeps for itself")
 
 
-class FedrepKeys(Part):
+class FedrepKeys(SharedBodyKeys):
     makes = "learning.algorithms.fedrep:FedRep"
     kind: Literal["fedrep"] = key("fedrep", "as fedper, but first the last layer is trained and then the others")
     head_share: Annotated[float, Field(gt=0, lt=1)] = key(
@@ -201,11 +218,12 @@ class FedrepKeys(Part):
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check that there is a step for either part."""
+        yield from super().rules(at, scenario)
         if scenario.learning.local_steps < 2:
             yield Problem("learning.local_steps", "must be at least 2 for fedrep", scenario.learning.local_steps)
 
 
-class FedbabuKeys(Part):
+class FedbabuKeys(SharedBodyKeys):
     makes = "learning.algorithms.fedbabu:FedBABU"
     kind: Literal["fedbabu"] = key(
         "fedbabu",
@@ -227,12 +245,64 @@ class FedalaKeys(Part):
     weight_steps: Count = key(2, "gradient steps per visit that learn the weights of the mixture")
     weight_step_size: Positive = key(1.0, "step size of these steps")
 
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that the model has as many layers, if that is known before it is built."""
+        model: Part = scenario.learning.model
+        if isinstance(model, ModelKeys) and self.top_layers > model.layer_count():
+            message = f"must be at most {model.layer_count()}, the number of layers of learning.model"
+            yield Problem(f"{at}.top_layers", message, self.top_layers)
+
 
 class FeddbeKeys(Part):
     makes = "learning.algorithms.feddbe:FedDBE"
     kind: Literal["feddbe"] = key("feddbe", "FedAvg, with a personal bias of the features and a common mean of them")
-    strength: NotNegative = key(1.0, "how strongly the mean of a client's features is drawn to the common mean, κ")
-    momentum: Annotated[float, Field(gt=0, le=1)] = key(0.1, "weight of a batch in the mean of a client's features, μ")
+    strength: NotNegative = key(5.0, "how strongly the mean of a client's features is drawn to the common mean, κ")
+    momentum: Annotated[float, Field(gt=0, le=1)] = key(1.0, "weight of a batch in the mean of a client's features, μ")
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that the model gives its features, if that is known before it is built."""
+        model: Part = scenario.learning.model
+        if isinstance(model, ModelKeys) and (not model.represents or model.layer_count() < 2):
+            yield Problem(at, FEATURES, self.kind)
+
+
+class FedexKeys(Part):
+    kind: Literal["fedex"] = key(
+        "fedex", "FedAvg for training between contacts: what moves the token is what clients have changed since it"
+    )
+    mode: Literal["sync", "async"] = key(
+        "async", "move the token once per round, when the results of all clients are picked up, or with every result"
+    )
+    patience: Annotated[float, Field(ge=2, allow_inf_nan=True)] = key(
+        2.0, "sync: a round also ends when a client hands over its result for this many times in it; inf: it does not"
+    )
+    staleness: Literal["published"] | NotNegative = key(
+        0.75,
+        "async: a result moves the token by the share (results handed over since its token was sent)^−staleness; "
+        "published: by the client's share of all samples, whatever its age",
+    )
+    fine_tune: bool = key(False, FINE_TUNE)
+
+    @classmethod
+    def targets(cls) -> tuple[str, ...]:
+        """Both forms."""
+        return tuple(FEDEX.values())
+
+    def target(self) -> str:
+        """Choose by mode."""
+        return FEDEX[self.mode]
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check that clients train between contacts."""
+        clients, learning = scenario.clients, scenario.learning
+        if learning.server == "star":
+            yield Problem("learning.server", 'must be "vehicle" for fedex, whose clients are visited', learning.server)
+        elif clients.training != "between_contacts":
+            message = 'must be "between_contacts" for fedex, whose clients hand over at one contact what they were '
+            yield Problem("clients.training", f"{message}given at the one before", clients.training)
+        for name, mode in (("patience", "sync"), ("staleness", "async")):
+            if self.mode != mode and getattr(self, name) != type(self).model_fields[name].default:
+                yield Problem(f"{at}.{name}", f'needs mode = "{mode}"', getattr(self, name))
 
 
 class IfcaKeys(Part):
@@ -263,7 +333,7 @@ class OwnAlgorithm(OwnClass):
 
 EXCHANGING = (
     RwsadmmKeys, FedavgKeys, DittoKeys, ApflKeys, PfedmeKeys, PerFedavgKeys, FedperKeys, FedrepKeys, FedbabuKeys,
-    FedrodKeys, FedalaKeys, FeddbeKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
+    FedrodKeys, FedalaKeys, FeddbeKeys, FedexKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
 )  # fmt: skip
 if TYPE_CHECKING:
     Exchanging = Chosen

@@ -22,6 +22,7 @@ from fedmule.simulator.scenario.keys import (
     one_of,
     ordered,
 )
+from fedmule.simulator.scenario.models import Model
 
 if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
@@ -184,22 +185,6 @@ class ColumnPartition(Part):
     kind: Literal["column"] = key("column", "as the data say")
 
 
-class MlrModel(Part):
-    makes = "learning.models.logistic:MLR"
-    kind: Literal["mlr"] = key("mlr", "multinomial logistic regression")
-
-
-class MlpModel(Part):
-    makes = "learning.models.mlp:MLP"
-    kind: Literal["mlp"] = key("mlp", "multilayer perceptron")
-    hidden: Annotated[tuple[Count, ...], Field(strict=False)] = key((100, 100), "widths of the hidden layers")
-
-
-class CnnModel(Part):
-    makes = "learning.models.module:cnn"
-    kind: Literal["cnn"] = key("cnn", "two 5×5 convolutions, a layer of 512, dropout 25 % and 50 %; for images")
-
-
 class OwnDataset(OwnClass):
     """A data set of the user's own."""
 
@@ -210,12 +195,6 @@ class OwnPartition(OwnClass):
     """A partition of the user's own."""
 
     provided = ("samples", "clients", "generator")
-
-
-class OwnModel(OwnClass):
-    """A model of the user's own."""
-
-    provided = ("features", "classes", "shape")
 
 
 if TYPE_CHECKING:
@@ -245,10 +224,6 @@ else:
         ColumnPartition,
         own=OwnPartition,
     )
-if TYPE_CHECKING:
-    Model = Chosen
-else:
-    Model = one_of("mlr", MlrModel, MlpModel, CnnModel, own=OwnModel)
 
 
 class Learning(Part):

@@ -25,6 +25,7 @@ KINDS = [
         "per_fedavg",
     ),
     *("neighbourhood", "ifca", "fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
+    *("fedex_sync", "fedex_async"),
 ]
 TRY_OUT = ("neighbourhood", "ifca")  # clients receive several models to try, which costs more
 PER_CLIENT = (
@@ -127,7 +128,7 @@ def test_cost_of_an_exchange(problem, kind):
     assert exchange.bytes_up.tolist() == [size] * 3  # float32
     assert exchange.bytes_down.tolist() == [size] * 3
     many = {
-        **dict.fromkeys(("slack", "relay", "rwsadmm", "fedavg"), 4),
+        **dict.fromkeys(("slack", "relay", "rwsadmm", "fedavg", "fedex_sync", "fedex_async"), 4),
         "local": 4,
         "ditto": 2 * 4,
         "apfl": 2 * 4,
@@ -164,6 +165,10 @@ class Counting:
     def gradient(self, x, features, labels):
         self.samples += labels.shape[1]
         return self.model.gradient(x, features, labels)
+
+    def represent(self, x, features):  # the way to the gradient of feddbe
+        self.samples += features.shape[1]
+        return self.model.represent(x, features)
 
     def descend(self, x, data, batches, eta, pull):
         self.samples += len(batches) * batches.shape[2]

@@ -36,6 +36,9 @@ CASES: dict[str, dict[str, Any]] = {
     "fedavg, averaged": {"fine_tune": True, "token_mean": 0.9, "fine_tune_step_size": 0.03},
     **{kind: {} for kind in ("fedper", "fedrep", "fedrod", "fedala", "feddbe")},
     "fedbabu": {"token_mean": 0.5},
+    "fedex_sync": {},
+    "fedex_async": {"staleness": "published"},
+    "fedex_async, aged": {"staleness": 0.5, "fine_tune": True},
     "squad_oracle": {},
     "local": {},
     "local, ditto": {},
@@ -234,8 +237,9 @@ def test_cost_of_a_contact(problem: Any) -> None:
     assert opened.bytes_up.tolist() == [0] * 4
 
 
-def test_a_lost_exchange_loses_nothing_but_time(problem: Any) -> None:
-    algorithm, other = build(problem, "slack"), build(problem, "slack")
+@pytest.mark.parametrize("case", ["slack", "fedex_sync", "fedex_async, aged"])
+def test_a_lost_exchange_loses_nothing_but_time(problem: Any, case: str) -> None:
+    algorithm, other = build(problem, case), build(problem, case)
     one, two = learner_of(algorithm), learner_of(other)
     for learner in (one, two):
         meet(learner, [3], 0.0, 1.0)
@@ -244,6 +248,7 @@ def test_a_lost_exchange_loses_nothing_but_time(problem: Any) -> None:
     for learner in (one, two):
         update = meet(learner, [3], 9.0, 10.0)
         assert update.gradient_steps.tolist() == [math.floor(8.0 * 2.6)]
+        assert update.token_step_norm > 0
     assert torch.equal(algorithm.token, other.token)
 
 
@@ -296,7 +301,11 @@ def test_error_rates_of_trials_are_reported_at_the_next_contact(problem: Any) ->
 
 
 @pytest.mark.parametrize(
-    "case", ["slack", "apfl", "neighbourhood", "ifca", "local, ditto", "fedala", "fedrod", "fedrep", "feddbe"]
+    "case",
+    [
+        *("slack", "apfl", "neighbourhood", "ifca", "local, ditto", "fedala", "fedrod", "fedrep", "feddbe"),
+        *("fedex_sync", "fedex_async, aged"),
+    ],
 )
 def test_a_checkpoint_keeps_what_is_under_way(problem: Any, tmp_path: Any, case: str) -> None:
     one, again = learner_of(build(problem, case)), learner_of(build(problem, case))

@@ -16,6 +16,7 @@ SETTINGS = {"local_steps": STEPS, "step_size": ETA, "beta": BETA, "kappa": KAPPA
 merges = pytest.mark.parametrize("merge", ["add_up", "average"])
 W = 3
 PERSONAL = ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")
+FEDEX = ("fedex_sync", "fedex_async")
 
 
 def events(contacts: Callable[..., Any], clients: int, visits: int) -> list[Any]:
@@ -138,7 +139,20 @@ def test_averaged_tokens_keep_the_mean_of_all_contributions(problem, contacts, k
 
 @pytest.mark.parametrize(
     "kind",
-    ["slack", "relay", "rwsadmm", "fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "walkman", "ifca", *PERSONAL],
+    [
+        "slack",
+        "relay",
+        "rwsadmm",
+        "fedavg",
+        "ditto",
+        "apfl",
+        "pfedme",
+        "per_fedavg",
+        "walkman",
+        "ifca",
+        *PERSONAL,
+        *FEDEX,
+    ],
 )
 def test_one_vehicle_behaves_like_the_algorithm_alone(problem, contacts, kind: str) -> None:
     made = problem(kind=kind)
@@ -150,7 +164,9 @@ def test_one_vehicle_behaves_like_the_algorithm_alone(problem, contacts, kind: s
     assert torch.equal(alone.models, carried.models)
 
 
-@pytest.mark.parametrize("kind", ["fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "slack", *PERSONAL])
+@pytest.mark.parametrize(
+    "kind", ["fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "slack", *PERSONAL, "fedex_async"]
+)
 def test_tokens_that_cannot_be_added_up_are_averaged(problem, contact, kind: str) -> None:
     made = problem(kind=kind)
     pace = {"token_pace": 0.3} if kind == "slack" else {}

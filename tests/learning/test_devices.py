@@ -31,6 +31,7 @@ KINDS = [
         "per_fedavg",
     ),
     *("neighbourhood", "ifca", "squad_oracle", "fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
+    *("fedex_sync", "fedex_async"),
 ]
 AVERAGED = ("fedavg", "fedbabu")  # which can average late tokens
 VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]

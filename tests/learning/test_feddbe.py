@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch.nn import functional
 from fedmule.learning.algorithms.feddbe import FedDBE
 from fedmule.learning.errors import DataError
 from fedmule.learning.models.logistic import MLR
+from fedmule.learning.models.mlp import MLP
 from fedmule.learning.models.module import ModuleModel
 from fedmule.learning.tokens import carried_by
 
@@ -76,3 +78,31 @@ def test_models_that_do_not_give_features_are_refused(problem: Any) -> None:
     for model in (MLR(5, 3), ModuleModel(torch.nn.Linear(5, 3), (5,))):
         with pytest.raises(DataError, match="gives the features below its last layer"):
             FedDBE.check_model(model, problem().data)
+
+
+class Scaled(MLP):
+    """Gives other features than those its last layer is applied to."""
+
+    def represent(self, x: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        return 2 * super().represent(x, features)
+
+
+def test_a_last_layer_that_is_not_linear_in_the_features_is_refused(problem: Any) -> None:
+    data = problem().data
+    FedDBE.check_model(MLP(5, 3, (4,)), data)
+    with pytest.raises(DataError, match="linear layer of what `represent` gives"):
+        FedDBE.check_model(Scaled(5, 3, (4,)), data)
+
+
+def test_a_prior_is_added_to_the_scores(problem: Any, contact: Any) -> None:
+    """One step of a client that is new, with κ = 0: by autograd on the loss with the logarithms of its frequencies."""
+    made = problem(kind="feddbe")
+    made = replace(made, data=made.data.with_prior(0.5))
+    keys = {"local_steps": 1, "batch_size": 6, "step_size": ETA, "strength": 0.0}
+    algorithm, (rows,) = made.build("feddbe", **keys), made.build("feddbe", **keys)._batches(np.array([2]))[:, 0]
+    w, data, first = made.start.clone().requires_grad_(), made.data, int(made.data.first[2])
+    counts = torch.bincount(data.labels[first : first + int(data.train_count[2])], minlength=3).double() + 0.5
+    scores = features_of(w, data.features[rows]) @ w[24:36].view(3, 4).T + w[36:] + (counts / counts.sum()).log()
+    functional.cross_entropy(scores, data.labels[rows]).backward()
+    algorithm.update(contact(2))
+    torch.testing.assert_close(algorithm.token, made.start - ETA * w.grad, rtol=0, atol=1e-9)

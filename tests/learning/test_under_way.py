@@ -28,6 +28,7 @@ KINDS: dict[str, dict[str, Any]] = {
     **{kind: {} for kind in ("derived", "printed", "walkman", "fedavg", "ditto", "apfl", "per_fedavg", "ifca")},
     "pfedme": {"mix": MIX},
     **{kind: {} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},
+    "fedex_async": {"staleness": "published"},
     "squad_oracle": {},
     "local": {},
 }
@@ -38,7 +39,15 @@ def build(problem: Any, case: str) -> Any:
     kind = case.partition(",")[0]
     made = problem(kind=kind)
     object.__setattr__(made.data, "site", np.arange(CLIENTS) % 2)
-    keys = {"local_steps": 2, "open_at": 1.0, "beta": 5.0, "kappa": 0.1, "eps": 0.001, "clusters": 2, **KINDS[case]}
+    keys = {
+        "local_steps": 2,
+        "open_at": 1.0,
+        "beta": 5.0,
+        "kappa": 0.1,
+        "eps": 0.001,
+        "clusters": 2,
+        **KINDS.get(case, {}),
+    }
     algorithm = made.build(kind, **keys)
     if kind == "printed":  # its own start never moves
         algorithm.token = made.start.clone()
@@ -87,7 +96,7 @@ class Expected:
         elif self.case in MEANS:
             counts = now.seen if getattr(now, "growing_mean", False) else np.ones(CLIENTS, dtype=bool)
             now.token = c[torch.from_numpy(np.flatnonzero(counts))].mean(dim=0)
-        elif self.kind == "printed":
+        elif self.kind in ("printed", "fedex_async"):
             now.token = now.token + then.token - before
         elif self.kind == "pfedme":
             mean = (then.token - (1 - MIX) * before) / MIX
@@ -163,7 +172,7 @@ def test_results_act_on_the_token_in_order_of_arrival(problem: Any, case: str, s
         assert algorithm.rho == expected.now.rho
 
 
-@pytest.mark.parametrize("case", KINDS)
+@pytest.mark.parametrize("case", [*KINDS, "fedex_sync"])
 def test_one_exchange_at_a_time_gives_the_same_bits_as_an_update(problem: Any, contacts: Any, case: str) -> None:
     ours, plain = build(problem, case), build(problem, case)
     learner = learner_of(ours)

@@ -85,6 +85,14 @@ CASES: dict[str, dict[str, Any]] = {
         kind: {"learning": {"algorithm": kind, "model": {"kind": "mlp", "hidden": [6]}}}
         for kind in ("fedrep", "fedrod", "fedala", "feddbe")
     },
+    **{
+        f"fedex {mode}": {
+            "learning": {"algorithm": {"kind": "fedex", "mode": mode}},
+            "clients": {"training": "between_contacts"},
+            "vehicle": {"count": 2},
+        }
+        for mode in ("sync", "async")
+    },
     "rwsadmm": {},
     "derived": {"learning": {"algorithm": {"kind": "rwsadmm", "variant": "derived"}}},
     "relay": {"learning": {"algorithm": RELAY}},

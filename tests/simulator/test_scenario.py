@@ -201,7 +201,14 @@ def test_every_key_is_explained() -> None:
     assert "speed_mps = 10" in explain()
 
 
-@pytest.mark.parametrize("arguments", [["check", "warzone"], ["--help"], ["check", "--explain"], ["run", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "warzone"],
+        ["check", "warzone", "--set", "learning.algorithm=fedper"],  # which cannot train its model
+        *(["--help"], ["check", "--explain"], ["run", "--help"]),
+    ],
+)
 def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     code = (
         "import sys\n"

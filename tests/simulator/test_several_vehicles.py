@@ -297,13 +297,16 @@ def test_keys_that_exclude_several_vehicles(small: Small, changes: dict[str, Any
         *("fedavg", "ditto", "apfl", "pfedme", "per_fedavg", "ifca", "walkman", "local"),
         *("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
         {"kind": "fedavg", "fine_tune": True, "token_mean": 0.5, "fine_tune_step_size": 0.05},
+        *({"kind": "fedex", "mode": mode} for mode in ("sync", "async")),
     ],
 )
 def test_every_algorithm_can_be_carried_by_several(small: Small, algorithm: Any) -> None:
     rows: list[MeetingRow] = []
     log = NoLog()
     log.meeting = rows.append  # type: ignore[method-assign]
-    summary = Simulation(small(vehicle=THREE, radio=DISC, learning={"algorithm": algorithm, "model": MLP})).run(log)
+    clients = {"training": "between_contacts"} if "mode" in algorithm else {}
+    learning = {"algorithm": algorithm, "model": MLP}
+    summary = Simulation(small(vehicle=THREE, radio=DISC, learning=learning, clients=clients)).run(log)
     assert summary["stopped_by"] == "visits"
     assert any(row.delivered for row in rows)
     assert np.isfinite(summary["token_test_acc"])

@@ -32,6 +32,8 @@ ALGORITHMS: dict[str, Any] = {
     "tuned": {"kind": "fedavg", "fine_tune": True},
     "averaged": {"kind": "fedavg", "fine_tune": True, "token_mean": 0.5, "fine_tune_step_size": 0.05},
     **{kind: kind for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},
+    "fedex, sync": {"kind": "fedex", "mode": "sync"},
+    "fedex, async": {"kind": "fedex", "mode": "async", "staleness": 0.5, "fine_tune": True},
     "ifca": {"kind": "ifca", "clusters": 2},
     "local": {"kind": "local", "reference": "ditto"},
 }

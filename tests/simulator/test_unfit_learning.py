@@ -54,6 +54,7 @@ from fedmule.analysis import load_run
         ("fedbabu:algorithm.fine_tune_step_size=-1", "at least 0"),
         ("feddbe:algorithm.strength=-1", "at least 0"),
         ("feddbe:algorithm.momentum=0", "greater than 0"),
+        ("fedex:algorithm.patience=1", "at least 2"),
         ("test_share=0", "greater than 0"),
         ("test_share=1", "less than 1"),
         ("validation_share=1", "less than 1"),
@@ -203,7 +204,7 @@ def test_a_body_and_a_head_need_two_layers(refused: Run, accepted: Callable[...,
 
 def test_keys_that_do_not_fit_the_rest(refused: Run) -> None:
     line = refused("learning.algorithm=fedala", "learning.algorithm.top_layers=2")
-    assert 'learning.algorithm = "fedala": top_layers = 2: learning.model has 1' in line
+    assert "learning.algorithm.top_layers = 2: must be at most 1, the number of layers of learning.model" in line
     line = refused("learning.algorithm=feddbe")
     assert (
         'learning.algorithm = "feddbe": needs a model that gives the features below its last layer, such as mlp' in line
