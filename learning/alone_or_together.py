@@ -16,6 +16,7 @@ from fedmule.learning.algorithms.base import (
     Exchange,
     FloatArray,
     IntArray,
+    Steps,
     Task,
 )
 from fedmule.learning.alone import Alone
@@ -56,6 +57,7 @@ class AloneOrTogether:
         self._contacts_alone = np.zeros(clients, dtype=np.int64)
         self._judged: dict[int, tuple[int, NDArray[np.bool_]]] = {}  # steps and errors of a client's trial alone
         self._asked = np.zeros(clients, dtype=np.int64)  # steps of the model alone that was last asked for
+        self._further: dict[int, Tensor] = {}  # models [d] alone that were trained on, beyond the longest plan
         algorithm.withheld[:] = np.floor(HELD_OUT * task.data.train_count)
 
     # --- who takes part -------------------------------------------------------------------------------------------
@@ -78,6 +80,8 @@ class AloneOrTogether:
         self._contacts_alone[clients] += self.choice[clients] == ALONE
         self._results += int((gradient_steps > 0).sum())
         trying = self.choice[clients] == TRYING
+        for client in clients[(self.choice[clients] == ALONE) & (gradient_steps == 0)].tolist():
+            self._train_on(client, contact.ended_s)
         if NOT_BEFORE <= contact.progress < self._try_at:
             for client in clients[trying & (gradient_steps > 0) & (self._algorithm.withheld[clients] > 0)].tolist():
                 self._try(client, contact.ended_s)
@@ -89,6 +93,7 @@ class AloneOrTogether:
         self._asked[clients] = 0
         for client in clients.tolist():
             self._judged.pop(client, None)
+            self._further.pop(client, None)
 
     def constants(self) -> list[object]:
         """Objects the checkpoint must not copy."""
@@ -101,7 +106,8 @@ class AloneOrTogether:
         if not self._uses_own(np.array([client]))[0]:
             return None
         self._asked[client] = self.alone.reached(now_s)[client]
-        return self.alone.model(client, now_s)
+        further = self._further.get(client)
+        return self.alone.model(client, now_s) if further is None else further.to(self._algorithm.device)
 
     def improved(self, now_s: float) -> IntArray:
         """Return the clients whose models trained alone, which they use, are better than when last asked for."""
@@ -165,6 +171,21 @@ class AloneOrTogether:
         found = np.array([held, (token & ~alone).sum(), (alone & ~token).sum()])
         self._results_then[client] = self._results
         self.counts[client] += (FRESH if self.counts[client, 0] else 1.0) * (found - self.counts[client])
+
+    def _train_on(self, client: int, now_s: float) -> None:
+        """Let a client alone take the steps of this contact on its own model, if its plans are too short for the run.
+
+        Plans are limited to what a simulation can afford; a client that is met often enough would take more steps from
+        the token than alone. It has had the time for them: this is its own clock.
+        """
+        settings, participation = self._task.settings, self._algorithm.participations[[client]]
+        if int(participation[0]) * settings.local_steps <= self.alone.longest:
+            return
+        x = self.own_model(client, now_s)
+        if x is None or self.alone.reached(now_s)[client] < self.alone.longest:
+            return
+        steps = Steps(np.array([client]), participation, 0, settings.local_steps)
+        self._further[client] = self._algorithm.train_alone(x.unsqueeze(0), steps)[0]
 
     def _train(self, client: int, held: int, steps: int) -> Tensor:
         """Train alone for this many steps on what is not held out, with a step size that falls to zero."""

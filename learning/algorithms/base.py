@@ -342,6 +342,11 @@ class Algorithm:
         """Return the tokens of this many clients as rows [S,d]."""
         return token.repeat(clients, 1) if token.dim() == 1 else token
 
+    def train_alone(self, x: Tensor, steps: Steps) -> Tensor:
+        """Return models x [S,d] after these steps on the clients' own data, with nothing that pulls them."""
+        found: Tensor = self._descend(x, self._rows({}, steps, steps.first, steps.last))[0]
+        return found
+
     def _descend(
         self, x: Tensor, batches: Tensor, pull: Pull | None = None, eta: float | None = None
     ) -> tuple[Tensor, Tensor | float]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from making import common_settings
 
-from fedmule.learning.algorithms.base import Contact, Task
+from fedmule.learning.algorithms.base import Contact, Steps, Task
 from fedmule.learning.alone import Alone
 from fedmule.learning.alone_or_together import ALONE, EVERY, TOGETHER, TRYING, AloneOrTogether
 from fedmule.learning.at_contact import AtContact
@@ -78,7 +78,7 @@ def test_where_all_share_a_task_they_stay_together(shared: Any) -> None:
 
 
 def test_where_tasks_differ_they_are_as_good_as_alone(shared: Any) -> None:
-    learner, bound = learner_of(different(shared)), learner_of(different(shared), kind="relay")
+    learner, bound = (learner_of(different(shared), longest=400, kind=kind) for kind in ("rwsadmm", "relay"))
     bound.choice = None
     drive(learner)
     drive(bound)
@@ -284,6 +284,32 @@ def test_who_is_alone_takes_part_now_and_then(shared: Any) -> None:
     assert cost.bytes_down.tolist() == [size, 0]
     assert update.gradient_steps.tolist() == [10, 0]
     assert not any(visit(learner, [3], 0.9)[0].bytes_down for _ in range(EVERY))  # the token is frozen
+
+
+def test_a_client_alone_takes_more_steps_where_its_plans_are_too_short(shared: Any) -> None:
+    """Plans of 32 steps and ten steps per contact: from the fourth contact on it goes on with its own model."""
+    learner = learner_of(alike(shared), longest=32)
+    choice, algorithm = learner.choice, learner.algorithm
+    assert choice is not None
+    choice.choice[3], choice._settled[3] = ALONE, True
+    expected = learner.model(3, 999.0).clone()
+    for contact in range(3):
+        visit(learner, [3], 0.5)
+        assert torch.equal(learner.model(3, 500.0), expected), contact
+    for _ in range(2 * EVERY):
+        batches = int(algorithm.participations[3])
+        _, update = visit(learner, [3], 0.5)
+        if update.gradient_steps[0]:  # it takes part, with the token
+            continue
+        steps = Steps(np.array([3]), np.array([batches + 1]), 0, algorithm.settings.local_steps)
+        for rows in algorithm._rows({}, steps, 0, algorithm.settings.local_steps):
+            g, _ = algorithm.model.gradient(
+                expected.unsqueeze(0), algorithm.data.features[rows], algorithm.data.labels[rows]
+            )
+            expected = expected - algorithm.settings.step_size * g[0]
+        torch.testing.assert_close(learner.model(3, 500.0), expected)
+    choice.forget(np.array([3]))
+    assert torch.equal(learner.model(3, 500.0), learner.alone.model(3, 500.0))  # type: ignore[union-attr]
 
 
 def test_a_client_that_is_never_met_uses_what_it_trains_alone(shared: Any) -> None:
