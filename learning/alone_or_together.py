@@ -30,6 +30,7 @@ CLEAR_LATER = 1.0  # … and from half of `try_at` on
 RIPE = 0.5  # trials count whose token was made of at least this share of the results that there are now
 FRESH = 0.5  # share of its latest trial in what a client has counted
 EVERY = 4  # a client alone still takes part in every fourth of its contacts, so that the token stays good for newcomers
+PASSES = 30  # over its samples; a client whose longest plan makes fewer of them goes on at its contacts
 TRYING, TOGETHER, ALONE = 0, 1, 2
 
 
@@ -179,10 +180,11 @@ class AloneOrTogether:
         the token than alone. It has had the time for them: this is its own clock.
         """
         settings, participation = self._task.settings, self._algorithm.participations[[client]]
-        if int(participation[0]) * settings.local_steps <= self.alone.longest:
+        longest, samples = self.alone.longest, int(self._task.data.train_count[client])
+        if longest * settings.batch_size >= PASSES * samples or int(participation[0]) * settings.local_steps <= longest:
             return
         x = self.own_model(client, now_s)
-        if x is None or self.alone.reached(now_s)[client] < self.alone.longest:
+        if x is None or self.alone.reached(now_s)[client] < longest:
             return
         steps = Steps(np.array([client]), participation, 0, settings.local_steps)
         self._further[client] = self._algorithm.train_alone(x.unsqueeze(0), steps)[0]
