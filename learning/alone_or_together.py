@@ -41,8 +41,9 @@ class AloneOrTogether:
     them: the one it has trained from the token, and one that it has trained alone on the same samples. The differences
     are shrunk to their mean over clients: where few samples are held out all clients choose alike, where there are many
     each for itself. It chooses at a contact: the token as soon as that is clearly better on average; at `try_at` of the
-    run training alone if that is better, by a standard error at least, else the token. A token grows better as long as
-    it meets clients, so training alone is not chosen before, and trials of a token that was much younger do not count.
+    run training alone if that is better, by a standard error at least, else the token (one made of fewer results than
+    there are clients: only if it is better by a standard error). A token grows better as long as it meets clients, so
+    training alone is not chosen before, and trials of a token that was much younger do not count.
 
     Whoever has not chosen yet, or chose to be alone, uses the model that it trains alone.
     """
@@ -152,7 +153,11 @@ class AloneOrTogether:
         better, mean, error = self.advantage(clients)
         clear = CLEAR if progress < self._try_at / 2 else CLEAR_LATER
         if progress >= self._try_at:
-            self.choice[clients] = np.where(better > (0 if mean > error else error), ALONE, TOGETHER)
+            young = self._results < len(
+                self.choice
+            )  # less than a result per client: worth taking only if that is clear
+            most = -error if young else 0 if mean > error else error
+            self.choice[clients] = np.where(better > most, ALONE, TOGETHER)
             self._settled[clients] = True
         elif (self.counts[:, 0] > 0).sum() >= FEWEST and mean < -clear * error:
             self.choice[clients] = TOGETHER

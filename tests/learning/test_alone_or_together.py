@@ -208,9 +208,22 @@ def test_the_token_is_chosen_as_soon_as_it_is_clearly_better_and_training_alone_
         learner = learner_of(alike(shared))
         choice = learner.choice
         assert choice is not None
-        choice.counts[:8] = count
+        choice.counts[:8], choice._results_then[:8], choice._results = count, 20, 20
         choice._choose(np.array([3]), progress)
         assert choice.choice[3] == expected, (count, progress)
+
+
+def test_a_token_of_few_results_is_taken_only_if_it_is_clearly_better(shared: Any) -> None:
+    for count, expected in (([20, 9, 10], ALONE), ([20, 8, 16], TOGETHER)):
+        learner = learner_of(alike(shared))
+        choice = learner.choice
+        assert choice is not None
+        choice.counts[:8], choice._results_then[:8], choice._results = count, 11, 11  # of twelve clients
+        choice._choose(np.array([3]), 0.3)
+        assert choice.choice[3] == expected
+        choice._settled[3], choice._results = False, 12
+        choice._choose(np.array([3]), 0.3)
+        assert choice.choice[3] == TOGETHER
 
 
 def test_who_has_chosen_the_token_early_chooses_once_more(shared: Any) -> None:
@@ -261,9 +274,12 @@ def test_clients_met_late_choose_at_once(shared: Any) -> None:
     visit(learner, [10], 0.5)
     assert choice.choice[10] == TOGETHER
     assert not learner.algorithm.withheld[[9, 10]].any()
-    choice.counts[:] = 0  # nobody has tried: the token
+    choice.counts[:] = 0  # nobody has tried, and the token is made of three results only
     visit(learner, [11], 0.5)
-    assert choice.choice[11] == TOGETHER
+    assert choice.choice[11] == ALONE
+    choice._results = 12  # one per client: the token
+    visit(learner, [7], 0.5)
+    assert choice.choice[7] == TOGETHER
 
 
 def test_who_is_alone_takes_part_now_and_then(shared: Any) -> None:
@@ -325,6 +341,7 @@ def test_a_client_that_is_never_met_uses_what_it_trains_alone(shared: Any) -> No
 
 def test_who_has_chosen_the_token_uses_it(shared: Any) -> None:
     learner = learner_of(alike(shared))
+    learner.choice._results = 12  # type: ignore[union-attr]
     visit(learner, [0, 1], 0.5)
     assert torch.equal(learner.model(0, 500.0), learner.algorithm.models[0])
 
