@@ -16,6 +16,7 @@ from fedmule.learning.learner import Learner
 from fedmule.mobility.models.movement import Waypoints
 from fedmule.radio.channel import Load, Outcome
 from fedmule.radio.exchange import ideal_exchange
+from fedmule.radio.walks.past import PastContact
 from fedmule.simulator.build import build_learner
 from fedmule.simulator.events import Meeting, Visit
 from fedmule.simulator.ledger import Ledger
@@ -95,6 +96,8 @@ class Simulation:
         if self.world.placed:
             self.world.positions.trajectories.record(self._log_clients)
         self.vehicles = [self._vehicle(v, keys) for v, (_, keys) in enumerate(self.scenario.vehicle.each())]
+        if any(vehicle.wants_reports for vehicle in self.vehicles):
+            self.learner.expect_reports()
         self._services = [self._service(vehicle) for vehicle in self.vehicles]
         self.meetings = self._meetings()
         if self.scenario.learning.server == "vehicle":
@@ -147,6 +150,7 @@ class Simulation:
                     yield from self._visit(vehicle, target)
                 else:
                     self.ledger.not_reached(vehicle.number)
+                    vehicle.gave_up(target)
                 vehicle.target = None
         self._over = True
 
@@ -218,6 +222,11 @@ class Simulation:
         contact = Contact(delivered, len(neighbours), begun.progress, client, neighbours, self.env.now)
         self.learner.drop(lost)
         update = self.learner.update(vehicle.number, contact)
+        seen = begun.began_s, outcome.end_s, in_passing, len(neighbours)
+        vehicle.met(PastContact(client, *seen, asked=active, delivered=delivered))
+        if vehicle.wants_reports:
+            reports = self.learner.reports(delivered, update)
+            vehicle.heard(delivered, reports.losses, reports.dual_norms)
         where = begun.began_s, vehicle.number, begun.here
         self.ledger.visit(Visit(contact, active, begun.exchange, outcome, update, *where, in_passing))
         if self.meetings is not None:
@@ -263,7 +272,11 @@ class Simulation:
 
     def _vehicle(self, number: int, keys: VehicleKeys) -> Vehicle:
         draws = self._own_stream("walk", number)
-        return Vehicle(self.env, self.world, keys, self._log_vehicle, number, draws, self._load_of)
+        log = self._log_vehicle
+        return Vehicle(self.env, self.world, keys, log, number, draws, self._load_of, self._progress)
+
+    def _progress(self) -> float:
+        return self.ledger.progress(self.env.now)
 
     def _service(self, vehicle: Vehicle) -> Service:
         if self.scenario.vehicle.in_passing and self.scenario.learning.server == "vehicle":
@@ -283,7 +296,7 @@ class Simulation:
             return None
 
         def cost(a: int, b: int) -> Exchange:
-            return self.learner.meeting_cost(a, b, self.ledger.progress(self.env.now))
+            return self.learner.meeting_cost(a, b, self._progress())
 
         return Meetings(self.env, self.world, self.vehicles, rule, cost, self._meeting)
 

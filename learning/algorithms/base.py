@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.models.protocol import Model
+from fedmule.learning.one_by_one import train_each
 from fedmule.learning.steps import Pull, descend, gradient
 
 IntArray = NDArray[np.int64]
@@ -85,6 +86,10 @@ class Steps:
     first: int  # steps taken before
     last: int  # steps taken afterwards
 
+    def of(self, i: int) -> Steps:
+        """Return the steps of the i-th client alone."""
+        return replace(self, clients=self.clients[[i]], participation=self.participation[[i]])
+
 
 @dataclass(frozen=True)
 class Exchange:
@@ -106,6 +111,7 @@ class Update:
     token_step_norm: float  # how far the token moved
     kappa: float | None = None  # the dual step used
     age_s: float | None = None  # how old the tokens were from which the results handed over started, mean over clients
+    losses: FloatArray | None = None  # [S] of each client, nan where it had computed nothing; None: not known
 
 
 @dataclass(frozen=True)
@@ -137,6 +143,7 @@ class Algorithm:
     adds_up = False  # whether the token is the mean of the clients' last contributions, so changes can be summed
     grows = False  # whether that mean is over the clients met so far instead of all clients
     beta: float | None = None  # penalty β, if the algorithm has one
+    losses_of_each = False  # whether the loss of each client is asked for, not only their mean
     try_at = 0.0  # share of the run by which clients choose between the token and training alone; 0: they do not
 
     def __init__(self, task: Task) -> None:
@@ -240,7 +247,11 @@ class Algorithm:
             contact = replace(contact, sent=sent)
         self.meet(contact)
         participation, kappa = self.participations[contact.clients], self.kappa
-        work, loss = self.train(self.take(contact), Steps(contact.clients, participation, 0, self.settings.local_steps))
+        work, steps = self.take(contact), Steps(contact.clients, participation, 0, self.settings.local_steps)
+        if self.losses_of_each and len(contact.clients) > 1:
+            work, losses = train_each(self, work, steps)
+            return Update(float(losses.mean()), self.steps, self.combine(contact, work), kappa, losses=losses)
+        work, loss = self.train(work, steps)
         return Update(float(loss), self.steps, self.combine(contact, work), kappa)
 
     def send(
