@@ -76,6 +76,11 @@ class TourWalk(Part):
     kind: Literal["tour"] = key("tour", "round a short tour of all clients")
 
 
+class ExpectedGainWalk(Part):
+    makes = "radio.walks.expected_gain:ExpectedGain"
+    kind: Literal["expected_gain"] = key("expected_gain", "to where the most gain per second is expected")
+
+
 class OwnWalk(OwnClass):
     """A walk policy of the user's own."""
 
@@ -93,6 +98,7 @@ else:
         NearestUnvisitedWalk,
         OldestFirstWalk,
         TourWalk,
+        ExpectedGainWalk,
         own=OwnWalk,
     )
 
