@@ -83,6 +83,10 @@ class Learner:
         begun = self.training.begin(vehicle, clients[part], progress, now_s, visited, near)
         return self.journal.add(self.choice.cost(begun, clients, part))
 
+    def shorten(self, client: int, local_steps: int, cost: Exchange) -> Exchange:
+        """Let a client that has begun an exchange alone take fewer steps; return what the exchange costs then."""
+        return self.journal.add(self.training.shorten(client, local_steps, cost))
+
     def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
         """Cost of an exchange between two vehicles: down is from a to b."""
         return self.journal.add(self.carried.meeting(a, b, progress))
@@ -278,6 +282,9 @@ class ReplayingLearner(Learner):
         near: IntArray | None = None,
     ) -> Exchange:
         return self._next_cost(len(clients))
+
+    def shorten(self, client: int, local_steps: int, cost: Exchange) -> Exchange:
+        return self._next_cost(1)
 
     def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
         return self._next_cost(1)

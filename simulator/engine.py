@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import simpy
@@ -19,6 +19,7 @@ from fedmule.radio.exchange import ideal_exchange
 from fedmule.radio.walks.past import PastContact
 from fedmule.simulator.build import build_learner
 from fedmule.simulator.events import Meeting, Visit
+from fedmule.simulator.fitting import steps_that_fit
 from fedmule.simulator.ledger import Ledger
 from fedmule.simulator.meetings import Meetings
 from fedmule.simulator.phase import Phase, Replay, Watch
@@ -189,7 +190,10 @@ class Simulation:
         there = self.world.positions.there(self.env.now)
         if self._over or self._busy[client] or self._absent[client] or not (there is None or there[client]):
             return None
-        self._passing[client] = begun = self._begin(vehicle, client)
+        begun = self._begin(vehicle, client)
+        if self.scenario.learning.fit_steps:
+            begun = self._fitted(vehicle, client, begun)
+        self._passing[client] = begun
         return self._load(begun.active, begun.exchange)
 
     def _end_in_passing(self, vehicle: Vehicle, client: int, outcome: Outcome) -> None:
@@ -213,6 +217,18 @@ class Simulation:
         exchange = self.learner.begin(vehicle.number, active, progress, now, client, neighbours)
         self._busy[active] = True
         return _Begun(now, here, neighbours, active, progress, exchange)
+
+    def _fitted(self, vehicle: Vehicle, client: int, begun: _Begun) -> _Begun:
+        """Let a client take only as many steps as it has time for."""
+        algorithm, whole, most = self.learner.algorithm, begun.exchange, self.scenario.learning.local_steps
+        if not 0 < algorithm.flops_saved(1) <= whole.flops[0]:  # it takes one step in any case, or none
+            return begun
+
+        def load_of(steps: int) -> Load:
+            return self._load(begun.active, replace(whole, flops=whole.flops - algorithm.flops_saved(steps)))
+
+        steps = steps_that_fit(self.world, vehicle, client, most, load_of, begun.began_s)
+        return begun if steps == most else replace(begun, exchange=self.learner.shorten(client, steps, whole))
 
     def _end(self, vehicle: Vehicle, client: int, begun: _Begun, outcome: Outcome, in_passing: bool = False) -> None:
         """Learn with exactly the delivered clients, and enter the contact."""

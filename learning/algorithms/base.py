@@ -75,6 +75,7 @@ class Contact:
     near: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # the clients in range, ascending
     ended_s: float = math.nan  # when it ended, in simulated time
     sent: Sequence[Parcel] | None = None  # [S] what each client was sent; None: what it would be sent now
+    steps: int | None = None  # local steps that clients take; None: `local_steps`
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,10 @@ class Algorithm:
         """Return the gradients a client computes in this many local steps, one or more."""
         return self.gradients_per_visit(local_steps)
 
+    def flops_saved(self, local_steps: int) -> float:
+        """Return the FLOPs that a client saves if it takes this many steps instead of `local_steps`."""
+        return (self.steps - self.gradients(local_steps)) * self.flops_per_step()
+
     def preparation_flops(self, clients: IntArray, progress: float) -> FloatArray:
         """Return the FLOPs [S] of each client before its first step, with what it would be sent now."""
         return np.zeros(len(clients))
@@ -247,12 +252,14 @@ class Algorithm:
             contact = replace(contact, sent=sent)
         self.meet(contact)
         participation, kappa = self.participations[contact.clients], self.kappa
-        work, steps = self.take(contact), Steps(contact.clients, participation, 0, self.settings.local_steps)
+        count = self.settings.local_steps if contact.steps is None else contact.steps
+        work, steps = self.take(contact), Steps(contact.clients, participation, 0, count)
         if self.losses_of_each and len(contact.clients) > 1:
             work, losses = train_each(self, work, steps)
-            return Update(float(losses.mean()), self.steps, self.combine(contact, work), kappa, losses=losses)
+            gradients, moved = self.gradients(count), self.combine(contact, work)
+            return Update(float(losses.mean()), gradients, moved, kappa, losses=losses)
         work, loss = self.train(work, steps)
-        return Update(float(loss), self.steps, self.combine(contact, work), kappa)
+        return Update(float(loss), self.gradients(count), self.combine(contact, work), kappa)
 
     def send(
         self, clients: IntArray, progress: float, visited: int | None = None, near: IntArray | None = None
