@@ -26,6 +26,7 @@ class AtContact:
         self._sent: dict[int, Parcel] = {}  # by client
         self._sent_s: dict[int, float] = {}
         self._hands_over: dict[int, bool] = {}  # whether it sends a result back
+        self._fewer: dict[int, int] = {}  # local steps it takes, where they are fewer than usual
 
     def cost(self, clients: IntArray, progress: float, now_s: float) -> Exchange:
         """Return the cost of an exchange with these clients that begins now."""
@@ -49,17 +50,23 @@ class AtContact:
             self._sent[client], self._sent_s[client], self._hands_over[client] = parcel, now_s, up
         return cost
 
+    def shorten(self, client: int, local_steps: int, cost: Exchange) -> Exchange:
+        """Let a client whose exchange has begun at this cost take fewer steps; return what it costs then."""
+        self._fewer[client] = local_steps
+        return replace(cost, flops=cost.flops - self._algorithm.flops_saved(local_steps))
+
     def update(self, vehicle: int, contact: Contact) -> Update:
         """Update with what the delivered clients were sent."""
         age_s = self._age_s(contact)
-        update = self._carried.update(vehicle, replace(contact, sent=self._parcels(contact.clients)))
+        steps = self._fewer.get(int(contact.clients[0])) if len(contact.clients) == 1 else None
+        update = self._carried.update(vehicle, replace(contact, sent=self._parcels(contact.clients), steps=steps))
         self.drop(contact.clients)
         return replace(update, age_s=age_s)
 
     def drop(self, clients: IntArray) -> None:
         """Forget what was sent to these clients."""
         for client in clients.tolist():
-            for kept in (self._sent, self._sent_s, self._hands_over):
+            for kept in (self._sent, self._sent_s, self._hands_over, self._fewer):
                 kept.pop(client, None)
 
     def trained(self, now_s: float) -> IntArray:

@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, FloatArray, IntArray, Steps, Update, Work
 from fedmule.learning.at_contact import AtContact
+from fedmule.learning.one_by_one import joined, part_of
 from fedmule.learning.tokens import Carried
 
 AT_ONCE = 16  # steps computed together
@@ -75,18 +75,18 @@ class BetweenContacts(AtContact):
         with self._carried.held_by(vehicle):
             algorithm.meet(contact)
         ready = clients[[client in self._results for client in clients.tolist()]]
-        kappa, moved, loss = None, 0.0, None
+        kappa, moved, loss, losses = None, 0.0, None, np.full(len(clients), np.nan)
         if len(ready):
             kappa = algorithm.kappa
             work = joined([self._here(self._results[client]) for client in ready.tolist()])
             moved = self._carried.combine(vehicle, replace(contact, clients=ready, sent=None), work)
-            losses = [self._result_losses[client] / self._result_steps[client] for client in ready.tolist()]
-            loss = float(np.mean(losses))
+            own = [self._result_losses[client] / self._result_steps[client] for client in ready.tolist()]
+            loss, losses[np.isin(clients, ready)] = float(np.mean(own)), own
         steps = [self._result_steps.get(client, 0) for client in clients.tolist()]
         gradients = np.array([algorithm.gradients(k) if k else 0 for k in steps], dtype=np.int64)
         self._give(contact)
         self.drop(clients)
-        return Update(loss, gradients, moved, kappa, age_s)
+        return Update(loss, gradients, moved, kappa, age_s, losses)
 
     def drop(self, clients: IntArray) -> None:
         super().drop(clients)
@@ -154,19 +154,3 @@ class BetweenContacts(AtContact):
 
     def _age_s(self, contact: Contact) -> float | None:
         return self._mean_age_s(contact, self._token_s[contact.clients])
-
-
-def part_of(work: Work, i: int) -> Work:
-    """Return one client's part of what several have computed."""
-    return {name: part if part.dim() == 1 else part[i : i + 1].clone() for name, part in work.items()}
-
-
-def joined(works: list[Work]) -> Work:
-    """Return what several clients have computed, from the parts of each."""
-    return {name: _rows([work[name] for work in works]) for name in works[0]}
-
-
-def _rows(parts: list[Tensor]) -> Tensor:
-    if parts[0].dim() == 1 and all(part is parts[0] for part in parts):
-        return parts[0]
-    return torch.cat([part.reshape(-1, part.shape[-1]) for part in parts])

@@ -1,4 +1,4 @@
-"""The costs of a run's exchanges, in order: all that a replay of the world needs to know about learning."""
+"""Costs of a run's exchanges and reports of clients, in order: all that a replay of the world needs of learning."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Exchange
+from fedmule.learning.client_reports import Reports
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -29,15 +30,20 @@ class JournalArrays:
     bytes_down: IntArray = field(default_factory=_no_numbers)  # of all distinct costs, concatenated
     bytes_up: IntArray = field(default_factory=_no_numbers)
     flops: FloatArray = field(default_factory=lambda: np.empty(0))
+    reports: FloatArray = field(default_factory=lambda: np.empty((0, 2)))  # [r,2] losses and dual norms, concatenated
 
 
 class Journal:
-    """The cost of every exchange of a run, in order. Most are equal, so each distinct cost is stored once."""
+    """The cost of every exchange of a run, in order, and what clients reported if a vehicle asked for it.
+
+    Most costs are equal, so each distinct one is stored once.
+    """
 
     def __init__(self) -> None:
         self._distinct: list[Exchange] = []
         self._known: dict[tuple[bytes, bytes, bytes, bool, bool], int] = {}
         self._order = array("q")
+        self._reports = array("d")  # a loss and a dual norm for each
 
     def add(self, cost: Exchange) -> Exchange:
         """Append a cost and return it."""
@@ -50,6 +56,16 @@ class Journal:
             self._distinct.append(cost)
         self._order.append(self._known[key])
         return cost
+
+    def add_reports(self, reports: Reports) -> Reports:
+        """Append what the clients of a contact reported and return it."""
+        self._reports.extend(np.stack([reports.losses, reports.dual_norms], axis=1).ravel())
+        return reports
+
+    def reports(self, first: int, count: int) -> Reports:
+        """Return this many reports from number `first` on, counted over all contacts; fewer if there are no more."""
+        part = np.array(self._reports[2 * first : 2 * (first + count)]).reshape(-1, 2)
+        return Reports(part[:, 0], part[:, 1])
 
     def __iter__(self) -> Iterator[Exchange]:
         return (self._distinct[number] for number in tuple(self._order))
@@ -65,6 +81,7 @@ class Journal:
             bytes_down=np.concatenate([cost.bytes_down for cost in self._distinct]),
             bytes_up=np.concatenate([cost.bytes_up for cost in self._distinct]),
             flops=np.concatenate([cost.flops for cost in self._distinct]),
+            reports=np.array(self._reports).reshape(-1, 2),
         )
 
     @classmethod
@@ -79,4 +96,5 @@ class Journal:
         journal = cls()
         for number in arrays.order.tolist():
             journal.add(distinct[number])
+        journal._reports.extend(arrays.reports.ravel())
         return journal

@@ -13,6 +13,7 @@ from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange, Updat
 from fedmule.learning.alone import Alone
 from fedmule.learning.alone_or_together import ALONE, AloneOrTogether
 from fedmule.learning.at_contact import AtContact
+from fedmule.learning.client_reports import Reports, losses_of, reports_of
 from fedmule.learning.data.sites import SiteData
 from fedmule.learning.errors import ReplayError
 from fedmule.learning.evaluate import Evaluator, Overview, Score
@@ -82,6 +83,10 @@ class Learner:
         begun = self.training.begin(vehicle, clients[part], progress, now_s, visited, near)
         return self.journal.add(self.choice.cost(begun, clients, part))
 
+    def shorten(self, client: int, local_steps: int, cost: Exchange) -> Exchange:
+        """Let a client that has begun an exchange alone take fewer steps; return what the exchange costs then."""
+        return self.journal.add(self.training.shorten(client, local_steps, cost))
+
     def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
         """Cost of an exchange between two vehicles: down is from a to b."""
         return self.journal.add(self.carried.meeting(a, b, progress))
@@ -101,12 +106,22 @@ class Learner:
         """Update with those of the delivered clients that take part, and let them try what the token is worth."""
         part = choice.take_part(contact.clients, contact.progress)
         steps, update = np.zeros(len(part), dtype=np.int64), Update(None, 0, 0.0)
+        losses = np.full(len(part), np.nan)
         if part.any():
             update = self.training.update(vehicle, replace(contact, clients=contact.clients[part]))
             steps[part] = update.gradient_steps
+            losses[part] = losses_of(update, int(part.sum()))
         self.algorithm.participations[contact.clients[~part]] += 1
         choice.met(contact, steps)
-        return replace(update, gradient_steps=steps)
+        return replace(update, gradient_steps=steps, losses=losses)
+
+    def expect_reports(self) -> None:
+        """Note that a vehicle asks for what clients report."""
+        self.algorithm.losses_of_each = True
+
+    def reports(self, clients: IntArray, update: Update | None) -> Reports:
+        """Return what the delivered clients report after an update."""
+        return self.journal.add_reports(reports_of(self.algorithm, clients, update))
 
     def drop(self, clients: IntArray) -> None:
         """Forget what was sent to clients whose exchange was lost."""
@@ -243,7 +258,7 @@ class Learner:
 
 
 class ReplayingLearner(Learner):
-    """Takes the costs of exchanges from a journal; nobody learns and nothing is evaluated.
+    """Takes the costs of exchanges and what clients reported from a journal; nobody learns and nothing is evaluated.
 
     Only data change as they once did, since a checkpoint does not hold them.
     """
@@ -251,7 +266,8 @@ class ReplayingLearner(Learner):
     def __init__(self, learner: Learner, journal: Journal) -> None:
         parts = (learner.algorithm, learner.carried, learner.evaluator)
         super().__init__(*parts, learner.device, learner.memory_bytes, learner.site_data, learner.training)
-        self._costs = iter(journal)
+        self._journal, self._costs = journal, iter(journal)
+        self._reported = 0  # reports taken from the journal
 
     def cost(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
         return self._next_cost(len(clients))
@@ -267,11 +283,21 @@ class ReplayingLearner(Learner):
     ) -> Exchange:
         return self._next_cost(len(clients))
 
+    def shorten(self, client: int, local_steps: int, cost: Exchange) -> Exchange:
+        return self._next_cost(1)
+
     def meeting_cost(self, a: int, b: int, progress: float) -> Exchange:
         return self._next_cost(1)
 
     def update(self, vehicle: int, contact: Contact) -> Update | None:
         return None
+
+    def reports(self, clients: IntArray, update: Update | None) -> Reports:
+        found = self._journal.reports(self._reported, len(clients))
+        if len(found.losses) != len(clients):
+            raise ReplayError("more clients reported than its journal has")
+        self._reported += len(clients)
+        return found
 
     def drop(self, clients: IntArray) -> None:
         pass

@@ -39,7 +39,7 @@ class RoadNetwork:
             raise MovementError("has no road on the open ground", ".roads")
         self.length_m: FloatArray = np.hypot(*(self.nodes[self.segments[:, 0]] - self.nodes[self.segments[:, 1]]).T)
         self._slowness = terrain.slowness(self.nodes[self.segments].mean(axis=1))  # [e] s/m
-        self.top = max((1.0, *(surface.speed_factor for surface in terrain.surfaces)))
+        self.top = terrain.highest_factor
         self.part = _parts(self.segments, len(self.nodes))[self.segments[:, 0]]  # [e] connected parts, longest first
         by_length = np.argsort(-np.bincount(self.part, self.length_m), kind="stable")
         self.part = np.argsort(by_length)[self.part]

@@ -155,6 +155,11 @@ class Terrain:
             found[shapely.contains_xy(surface.polygon, xy[:, 0], xy[:, 1])] = 1 / surface.speed_factor
         return found
 
+    @cached_property
+    def highest_factor(self) -> float:
+        """The highest factor on the speed anywhere: 1 on plain ground."""
+        return max(1.0, *(surface.speed_factor for surface in self.surfaces)) if self.surfaces else 1.0
+
     def seconds(self, start: FloatArray, end: FloatArray) -> FloatArray:
         """Seconds [m] of straight legs from start [m,2] to end [m,2], at 1 m/s on plain ground."""
         if not self.surfaces:

@@ -84,13 +84,19 @@ def build_learner(scenario: Scenario, streams: Streams, plugins: Plugins, sites:
 
 
 def _check_training(scenario: Scenario, chosen: Choice) -> None:
-    """Raise ScenarioError if clients shall compute between contacts and the algorithm cannot."""
+    """Raise ScenarioError if clients shall compute at other times or take fewer steps than the algorithm can."""
     if scenario.clients.training == "between_contacts" and not chosen.ask("trains_between_contacts"):
         message = (
             "needs an algorithm whose class overrides combine (and start or train, where they differ): "
             f"{scenario.learning.algorithm.kind} overrides update, which is called for training at contacts only"
         )
         raise ScenarioError(scenario.name, [Problem("clients.training", message, scenario.clients.training)])
+    if scenario.learning.fit_steps and not chosen.ask("trains_between_contacts"):
+        message = (
+            "needs an algorithm whose class overrides combine (and start or train, where they differ): "
+            f"{scenario.learning.algorithm.kind} overrides update, which takes local_steps"
+        )
+        raise ScenarioError(scenario.name, [Problem("learning.fit_steps", message, True)])
 
 
 def _check_model(scenario: Scenario, chosen: Choice, part: Part, model: Model, data: ClientData) -> None:

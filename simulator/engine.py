@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import simpy
@@ -16,8 +16,10 @@ from fedmule.learning.learner import Learner
 from fedmule.mobility.models.movement import Waypoints
 from fedmule.radio.channel import Load, Outcome
 from fedmule.radio.exchange import ideal_exchange
+from fedmule.radio.walks.past import PastContact
 from fedmule.simulator.build import build_learner
 from fedmule.simulator.events import Meeting, Visit
+from fedmule.simulator.fitting import steps_that_fit
 from fedmule.simulator.ledger import Ledger
 from fedmule.simulator.meetings import Meetings
 from fedmule.simulator.phase import Phase, Replay, Watch
@@ -95,6 +97,8 @@ class Simulation:
         if self.world.placed:
             self.world.positions.trajectories.record(self._log_clients)
         self.vehicles = [self._vehicle(v, keys) for v, (_, keys) in enumerate(self.scenario.vehicle.each())]
+        if any(vehicle.wants_reports for vehicle in self.vehicles):
+            self.learner.expect_reports()
         self._services = [self._service(vehicle) for vehicle in self.vehicles]
         self.meetings = self._meetings()
         if self.scenario.learning.server == "vehicle":
@@ -147,6 +151,7 @@ class Simulation:
                     yield from self._visit(vehicle, target)
                 else:
                     self.ledger.not_reached(vehicle.number)
+                    vehicle.gave_up(target)
                 vehicle.target = None
         self._over = True
 
@@ -185,7 +190,10 @@ class Simulation:
         there = self.world.positions.there(self.env.now)
         if self._over or self._busy[client] or self._absent[client] or not (there is None or there[client]):
             return None
-        self._passing[client] = begun = self._begin(vehicle, client)
+        begun = self._begin(vehicle, client)
+        if self.scenario.learning.fit_steps:
+            begun = self._fitted(vehicle, client, begun)
+        self._passing[client] = begun
         return self._load(begun.active, begun.exchange)
 
     def _end_in_passing(self, vehicle: Vehicle, client: int, outcome: Outcome) -> None:
@@ -210,6 +218,18 @@ class Simulation:
         self._busy[active] = True
         return _Begun(now, here, neighbours, active, progress, exchange)
 
+    def _fitted(self, vehicle: Vehicle, client: int, begun: _Begun) -> _Begun:
+        """Let a client take only as many steps as it has time for."""
+        algorithm, whole, most = self.learner.algorithm, begun.exchange, self.scenario.learning.local_steps
+        if not 0 < algorithm.flops_saved(1) <= whole.flops[0]:  # it takes one step in any case, or none
+            return begun
+
+        def load_of(steps: int) -> Load:
+            return self._load(begun.active, replace(whole, flops=whole.flops - algorithm.flops_saved(steps)))
+
+        steps = steps_that_fit(self.world, vehicle, client, most, load_of, begun.began_s)
+        return begun if steps == most else replace(begun, exchange=self.learner.shorten(client, steps, whole))
+
     def _end(self, vehicle: Vehicle, client: int, begun: _Begun, outcome: Outcome, in_passing: bool = False) -> None:
         """Learn with exactly the delivered clients, and enter the contact."""
         active, neighbours = begun.active, begun.neighbours
@@ -218,6 +238,11 @@ class Simulation:
         contact = Contact(delivered, len(neighbours), begun.progress, client, neighbours, self.env.now)
         self.learner.drop(lost)
         update = self.learner.update(vehicle.number, contact)
+        seen = begun.began_s, outcome.end_s, in_passing, len(neighbours)
+        vehicle.met(PastContact(client, *seen, asked=active, delivered=delivered))
+        if vehicle.wants_reports:
+            reports = self.learner.reports(delivered, update)
+            vehicle.heard(delivered, reports.losses, reports.dual_norms)
         where = begun.began_s, vehicle.number, begun.here
         self.ledger.visit(Visit(contact, active, begun.exchange, outcome, update, *where, in_passing))
         if self.meetings is not None:
@@ -263,7 +288,11 @@ class Simulation:
 
     def _vehicle(self, number: int, keys: VehicleKeys) -> Vehicle:
         draws = self._own_stream("walk", number)
-        return Vehicle(self.env, self.world, keys, self._log_vehicle, number, draws, self._load_of)
+        log = self._log_vehicle
+        return Vehicle(self.env, self.world, keys, log, number, draws, self._load_of, self._progress)
+
+    def _progress(self) -> float:
+        return self.ledger.progress(self.env.now)
 
     def _service(self, vehicle: Vehicle) -> Service:
         if self.scenario.vehicle.in_passing and self.scenario.learning.server == "vehicle":
@@ -283,7 +312,7 @@ class Simulation:
             return None
 
         def cost(a: int, b: int) -> Exchange:
-            return self.learner.meeting_cost(a, b, self.ledger.progress(self.env.now))
+            return self.learner.meeting_cost(a, b, self._progress())
 
         return Meetings(self.env, self.world, self.vehicles, rule, cost, self._meeting)
 

@@ -9,6 +9,7 @@ import simpy
 from numpy.typing import NDArray
 
 from fedmule.mobility.trajectory import Way
+from fedmule.radio.walks.past import Logbook, PastContact
 from fedmule.radio.walks.policy import Here
 from fedmule.simulator.errors import Problem, ScenarioError
 from fedmule.simulator.reaching import LoadOf, Reaching, reaching
@@ -16,6 +17,7 @@ from fedmule.simulator.scenario.vehicle import Vehicle as VehicleKeys
 from fedmule.simulator.world import World
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 TrackLog = Callable[[int, FloatArray, FloatArray], None]
 FindMeeting = Callable[
     ["Vehicle"], simpy.Event | None
@@ -40,6 +42,7 @@ class Vehicle:
         number: int,
         draws: np.random.Generator,
         load_of: LoadOf,
+        progress: Callable[[], float],
     ) -> None:
         self._env = env
         self._world = world
@@ -47,7 +50,11 @@ class Vehicle:
         self._draws = draws
         self._give_up_s = keys.give_up_s
         self._reaching: Reaching = reaching(keys, world, number, load_of)
+        self._progress = progress  # share of the run that is over
+        self._logbook = Logbook(len(world.graph.members))
         self._route = world.routes[number]
+        # Whether its walk asks for what clients report at contacts.
+        self.wants_reports = self._route is None and bool(getattr(world.walks[number], "wants_reports", False))
         self.number = number
         self.client: int | None = None  # the one visited last
         self.target: int | None = None  # the one it drives to
@@ -77,12 +84,26 @@ class Vehicle:
 
     def choose(self) -> int:
         """The client to drive to next."""
-        client = self._world.walks[self.number].next(Here(self.client, self.xy), self._draws)
+        now, driving = self._env.now, self._world.driving[self.number]
+        here = Here(self.client, self.xy, now, self._progress(), self._logbook.past, driving)
+        client = self._world.walks[self.number].next(here, self._draws)
         members = self._world.graph.members
         if not (isinstance(client, int | np.integer) and 0 <= client < len(members) and members[client]):
             message = "must choose one of graph.reachable, but next() returned something else"
             raise ScenarioError("vehicle.walk", [Problem("vehicle.walk.kind", message, str(client))])
         return int(client)
+
+    def met(self, contact: PastContact) -> None:
+        """Remember a contact of its own that has ended."""
+        self._logbook.met(contact)
+
+    def heard(self, clients: IntArray, losses: FloatArray, dual_norms: FloatArray) -> None:
+        """Remember what clients reported at a contact."""
+        self._logbook.heard(clients, losses, dual_norms)
+
+    def gave_up(self, client: int) -> None:
+        """Remember that it has given up driving to a client."""
+        self._logbook.gave_up(client, self._env.now)
 
     def chase(self, client: int) -> Steps:
         """Drive to a client until it has reached it; False if it gave up, after give_up_s at the latest."""

@@ -114,7 +114,7 @@ def build_world(scenario: Scenario, streams: Streams, plugins: Plugins) -> World
         warnings += list_warnings(scenario, listing, by_list)
     walks = build_walks(scenario, graph, plugins)
     if isinstance(walks[0], Walk) and routes[0] is None:
-        warnings += _connectivity(scenario, graph)
+        warnings += _connectivity(graph, walks[0].stays_in_a_group)
     return World(
         terrain=terrain,
         positions=positions,
@@ -174,7 +174,7 @@ def _reachable(
     return members, [f"the vehicle cannot reach client {where}{more}: obstacles stand between; it will not be visited"]
 
 
-def _connectivity(scenario: Scenario, graph: ContactGraph) -> list[str]:
+def _connectivity(graph: ContactGraph, stays: bool) -> list[str]:
     """Warn of clients that the walk can hardly reach, by the contact graph at the start."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -187,7 +187,7 @@ def _connectivity(scenario: Scenario, graph: ContactGraph) -> list[str]:
     groups = len(np.unique(label[graph.reachable]))
     lasting = "" if graph.still else " unless they move into range of each other"
     # A client without neighbours always jumps, so where everyone is alone everyone is visited.
-    if groups > 1 and scenario.vehicle.jump == 0 and alone < len(graph.reachable):
+    if groups > 1 and stays and alone < len(graph.reachable):
         return [
             f"vehicle.jump = 0 and the contact graph at the start has {groups} separate groups of clients: "
             f"some clients will never be visited{lasting}"

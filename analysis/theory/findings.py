@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from fedmule.analysis.theory.chain import IntArray
 from fedmule.analysis.theory.linear import DENSE
 from fedmule.analysis.theory.overall import OverallWalk, overall_walk
 from fedmule.analysis.theory.snapshots import graph_table, read_snapshots, snapshot_table
+from fedmule.radio.walks.jumps import LevyJumps
 from fedmule.radio.walks.random import Rule
 from fedmule.simulator.streams import Streams
 
@@ -41,14 +42,16 @@ class Theory:
 def theory(run: Run, delta: float = 0.5, omega: float = 0.01) -> Theory:
     """Apply the theory to a run. δ: relative distance from π that counts as mixed; ω: squared gradient to aim at."""
     vehicle, n = run.scenario["vehicle"], int(run.scenario["clients"]["count"])
-    rule = vehicle["walk"] if isinstance(vehicle["walk"], str) else str(vehicle["walk"].get("kind"))
+    keys: dict[str, Any] = {"kind": vehicle["walk"]} if isinstance(vehicle["walk"], str) else vehicle["walk"]
+    rule, levy = str(keys.get("kind")), None
     jump = float(vehicle["jump"])
     visits = run.visits.dropna(subset=["client"]).sort_values("visit")
     clients, ages, covered_at = _ages(visits, n)
     table, walk = graph_table(run), None
     why_not = _why_not(run, rule, len(visits))
     if not why_not:
-        snapshots = read_snapshots(run, cast(Rule, rule), jump, delta)
+        levy = LevyJumps(**keys["levy"]) if keys.get("levy") else None
+        snapshots = read_snapshots(run, cast(Rule, rule), jump, delta, levy)
         table = snapshot_table(snapshots)
         generator = Streams(int(run.scenario["seed"])).generator("theory")
         tau = table["tau_exact" if snapshots[-1].chain.n <= DENSE else "tau_weighted"].iloc[-1]
@@ -58,7 +61,7 @@ def theory(run: Run, delta: float = 0.5, omega: float = 0.01) -> Theory:
         name=str(run.scenario["name"]),
         n=n,
         visits=len(visits),
-        rule=rule,
+        rule=rule if levy is None else f"{rule} with Lévy jumps ({levy.chance:g})",
         jump=jump,
         delta=delta,
         omega=omega,

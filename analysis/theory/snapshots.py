@@ -17,6 +17,7 @@ from fedmule.analysis.theory.formulas import spectral_limit
 from fedmule.analysis.theory.linear import DENSE
 from fedmule.analysis.theory.mixing import mixing_time, paper_bound, variation_time, weighted_bound
 from fedmule.analysis.theory.walks import Law
+from fedmule.radio.walks.jumps import LevyJumps
 from fedmule.radio.walks.random import Rule, transition_matrix
 
 
@@ -33,7 +34,7 @@ class Snapshot:
     values: dict[str, Any]  # the row of `snapshot_table`
 
 
-def read_snapshots(run: Run, rule: Rule, jump: float, delta: float) -> list[Snapshot]:
+def read_snapshots(run: Run, rule: Rule, jump: float, delta: float, levy: LevyJumps | None = None) -> list[Snapshot]:
     """Compute P at every snapshot of the log, once per distinct graph."""
     n, found = int(run.scenario["clients"]["count"]), []
     known: dict[bytes, Snapshot] = {}
@@ -41,17 +42,17 @@ def read_snapshots(run: Run, rule: Rule, jump: float, delta: float) -> list[Snap
         rows = run.graph[run.graph["visit"] == visit]
         pairs = rows[["a", "b"]].to_numpy(dtype=np.int64)
         if pairs.tobytes() not in known:
-            known[pairs.tobytes()] = _snapshot(pairs, n, rule, jump, delta)
+            known[pairs.tobytes()] = _snapshot(pairs, n, rule, jump, delta, levy)
         found.append(replace(known[pairs.tobytes()], visit=int(visit), sim_time_s=float(rows["sim_time_s"].iloc[0])))
     return found
 
 
-def _snapshot(pairs: IntArray, n: int, rule: Rule, jump: float, delta: float) -> Snapshot:
+def _snapshot(pairs: IntArray, n: int, rule: Rule, jump: float, delta: float, levy: LevyJumps | None) -> Snapshot:
     """Compute a snapshot from the log's rows (a, b): edges, and (i, i) for members without neighbours."""
     members, edges = np.unique(pairs), pairs[pairs[:, 0] != pairs[:, 1]]
     there = np.zeros(n, dtype=bool)
     there[members] = True
-    p = transition_matrix(edges, there, rule, 0.0)
+    p = transition_matrix(edges, there, rule, 0.0, levy)
     everyone = p if there.all() else p + sp.csr_array(~there[:, None] * (there / len(members)))
     chain = Chain(p[members][:, members], jump)
     stationary = np.zeros(n)

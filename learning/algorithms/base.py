@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.models.protocol import Model
+from fedmule.learning.one_by_one import train_each
 from fedmule.learning.steps import Pull, descend, gradient
 
 IntArray = NDArray[np.int64]
@@ -74,6 +75,7 @@ class Contact:
     near: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # the clients in range, ascending
     ended_s: float = math.nan  # when it ended, in simulated time
     sent: Sequence[Parcel] | None = None  # [S] what each client was sent; None: what it would be sent now
+    steps: int | None = None  # local steps that clients take; None: `local_steps`
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,10 @@ class Steps:
     participation: IntArray  # [S] its number for each client: 0, 1, …
     first: int  # steps taken before
     last: int  # steps taken afterwards
+
+    def of(self, i: int) -> Steps:
+        """Return the steps of the i-th client alone."""
+        return replace(self, clients=self.clients[[i]], participation=self.participation[[i]])
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,7 @@ class Update:
     token_step_norm: float  # how far the token moved
     kappa: float | None = None  # the dual step used
     age_s: float | None = None  # how old the tokens were from which the results handed over started, mean over clients
+    losses: FloatArray | None = None  # [S] of each client, nan where it had computed nothing; None: not known
 
 
 @dataclass(frozen=True)
@@ -137,6 +144,7 @@ class Algorithm:
     adds_up = False  # whether the token is the mean of the clients' last contributions, so changes can be summed
     grows = False  # whether that mean is over the clients met so far instead of all clients
     beta: float | None = None  # penalty β, if the algorithm has one
+    losses_of_each = False  # whether the loss of each client is asked for, not only their mean
     try_at = 0.0  # share of the run by which clients choose between the token and training alone; 0: they do not
 
     def __init__(self, task: Task) -> None:
@@ -197,6 +205,10 @@ class Algorithm:
         """Return the gradients a client computes in this many local steps, one or more."""
         return self.gradients_per_visit(local_steps)
 
+    def flops_saved(self, local_steps: int) -> float:
+        """Return the FLOPs that a client saves if it takes this many steps instead of `local_steps`."""
+        return (self.steps - self.gradients(local_steps)) * self.flops_per_step()
+
     def preparation_flops(self, clients: IntArray, progress: float) -> FloatArray:
         """Return the FLOPs [S] of each client before its first step, with what it would be sent now."""
         return np.zeros(len(clients))
@@ -240,8 +252,14 @@ class Algorithm:
             contact = replace(contact, sent=sent)
         self.meet(contact)
         participation, kappa = self.participations[contact.clients], self.kappa
-        work, loss = self.train(self.take(contact), Steps(contact.clients, participation, 0, self.settings.local_steps))
-        return Update(float(loss), self.steps, self.combine(contact, work), kappa)
+        count = self.settings.local_steps if contact.steps is None else contact.steps
+        work, steps = self.take(contact), Steps(contact.clients, participation, 0, count)
+        if self.losses_of_each and len(contact.clients) > 1:
+            work, losses = train_each(self, work, steps)
+            gradients, moved = self.gradients(count), self.combine(contact, work)
+            return Update(float(losses.mean()), gradients, moved, kappa, losses=losses)
+        work, loss = self.train(work, steps)
+        return Update(float(loss), self.gradients(count), self.combine(contact, work), kappa)
 
     def send(
         self, clients: IntArray, progress: float, visited: int | None = None, near: IntArray | None = None

@@ -90,10 +90,11 @@ class Local(Algorithm):
         """Update the reference in its own way, which may be all that it overrides, and take as many steps alone."""
         self.reference.update(contact)
         clients, work = contact.clients, {"x": self.models[self._index(contact.clients)]}
-        x, loss = self._alone(work, Steps(clients, self.participations[clients], 0, self.steps), 0, self.steps)
+        count = self.steps if contact.steps is None else self.gradients(contact.steps)
+        x, loss = self._alone(work, Steps(clients, self.participations[clients], 0, count), 0, count)
         super().took(clients, work, contact.progress)
         self._keep(clients, x)
-        return Update(float(loss), self.steps, 0.0)
+        return Update(float(loss), count, 0.0)
 
     def meet(self, contact: Contact) -> None:
         self.reference.meet(contact)

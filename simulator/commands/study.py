@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     )
     study.add_argument(
         "scenario", nargs="+", metavar="SCENARIO",
-        help="scenario files, scenarios that ship, or one study: a file, or gain/NAME that ships",
+        help="scenario files, scenarios that ship, or one study: a file, or gain/NAME or walks/NAME that ship",
     )  # fmt: skip
     study.add_argument(
         "--vary", action="append", default=[], metavar="KEY=a,b,c",

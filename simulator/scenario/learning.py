@@ -257,6 +257,11 @@ class Learning(Part):
         "steps of a client per visit (walkman, derived, printed: always 1), of one gradient each; of 2 for ditto, apfl "
         "and fedrod, 2 or 4 for per_fedavg, inner_steps for pfedme",
     )
+    fit_steps: bool = key(
+        False,
+        "in a contact in passing a client takes only as many steps as it has time for before the link is expected to "
+        "break, from 1 to local_steps",
+    )
     open_at: NotNegative = key(
         0.75,
         "rwsadmm slack, fedbabu, and where fine_tune is true: share of the run after which clients train on their own; "
@@ -305,6 +310,14 @@ class Learning(Part):
         if self.server == "star" and self.active == "visited":
             message = 'must be "all" or a number for server = "star": nobody is visited'
             yield Problem(f"{at}.active", message, "visited")
+        if self.fit_steps and scenario.clients.training == "between_contacts":
+            message = 'must be false with clients.training = "between_contacts": nobody computes at contacts'
+            yield Problem(f"{at}.fit_steps", message, self.fit_steps)
+        if self.fit_steps and scenario.clients.contact_list is not None:
+            message = (
+                "must be false where clients.mobility is a contact list: nobody knows how long a contact will last"
+            )
+            yield Problem(f"{at}.fit_steps", message, self.fit_steps)
         if self.test_share + self.validation_share >= 1:
             message = f"must be less than 1 together with test_share = {self.test_share:g}, to leave some for training"
             yield Problem(f"{at}.validation_share", message, self.validation_share)

@@ -21,7 +21,7 @@ from fedmule.simulator.scenario.raw_tables import mobility_tables, vehicle_table
 from fedmule.simulator.scenario.renamed import keep_meaning, old_keys, upgrade
 from fedmule.simulator.scenario.rules import broken_rules
 
-OTHER_FILES = ("experiments", "gain")  # folders beside the scenarios with experiments and studies of them
+OTHER_FILES = ("experiments", "gain", "walks")  # folders beside the scenarios with experiments and studies of them
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE as on the command line, or values by their dotted keys
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.keys import (
@@ -28,19 +28,37 @@ if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
 
 
+class LevyKeys(Part):
+    makes = "radio.walks.jumps:LevyJumps"
+    chance: Share = key(0.3, "probability that a move is a jump of several hops")
+    hop_on: Share = key(0.5, "probability of each hop after the first")
+    most_hops: Annotated[int, Field(ge=1, le=100)] = key(5, "hops at most")
+
+
+# A number is short for { chance = number }.
+Levy = Annotated[LevyKeys, BeforeValidator(lambda value: {"chance": value} if type(value) in (int, float) else value)]
+LEVY = (
+    "jumps of several hops along the contact graph, and beyond it where it is not connected; a number is short for "
+    "{ chance = number }"
+)
+
+
 class DegreeWalk(Part):
     makes = "radio.walks.random:Degree"
     kind: Literal["degree"] = key("degree", "to each neighbour with the same probability")
+    levy: Levy | None = key(None, LEVY)
 
 
 class MetropolisWalk(Part):
     makes = "radio.walks.random:Metropolis"
     kind: Literal["metropolis"] = key("metropolis", "so that in the long run all clients are visited equally often")
+    levy: Levy | None = key(None, LEVY)
 
 
 class LazyWalk(Part):
     makes = "radio.walks.random:Lazy"
     kind: Literal["lazy"] = key("lazy", "half the time stay, else as degree")
+    levy: Levy | None = key(None, LEVY)
 
 
 class NearestUnvisitedWalk(Part):
@@ -56,6 +74,11 @@ class OldestFirstWalk(Part):
 class TourWalk(Part):
     makes = "radio.walks.tour:Tour"
     kind: Literal["tour"] = key("tour", "round a short tour of all clients")
+
+
+class ExpectedGainWalk(Part):
+    makes = "radio.walks.expected_gain:ExpectedGain"
+    kind: Literal["expected_gain"] = key("expected_gain", "to where the most gain per second is expected")
 
 
 class OwnWalk(OwnClass):
@@ -75,6 +98,7 @@ else:
         NearestUnvisitedWalk,
         OldestFirstWalk,
         TourWalk,
+        ExpectedGainWalk,
         own=OwnWalk,
     )
 

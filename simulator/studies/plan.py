@@ -73,11 +73,12 @@ def is_study(path: Path) -> bool:
 
 
 def packaged_studies() -> dict[str, Path]:
-    """Return the studies that ship, by name: for each story a map of the gain over training alone."""
+    """Return the studies that ship, by name: maps of the gain over training alone, and comparisons of walks."""
     from fedmule import scenarios
 
     folder = Path(scenarios.__file__).parent
-    return {f"gain/{file.stem}": file for file in sorted((folder / "gain").glob("*.toml"))}
+    files = [file for kind in ("gain", "walks") for file in sorted((folder / kind).glob("*.toml"))]
+    return {f"{file.parent.name}/{file.stem}": file for file in files}
 
 
 def find_study(name: str) -> Path | None:

@@ -23,6 +23,7 @@ from fedmule.simulator.runs.folder import RunLog
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import load_scenario
+from fedmule.simulator.scenario.parts import choose
 
 Small = Callable[..., Scenario]
 ROOT = Path(__file__).parents[2]
@@ -66,8 +67,9 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> Run:
         {"vehicle": {"walk": "metropolis", "jump": 0.0}},
         {"vehicle": {"walk": "lazy", "jump": 0.3}, "radio": {"kind": "disc", "range_m": 12.0}},
         {"clients": {"late": 3, "late_at": 0.5}, "vehicle": {"walk": "metropolis"}},
+        {"vehicle": {"walk": {"kind": "lazy", "levy": 0.4}}, "radio": {"kind": "disc", "range_m": 25.0}},
     ],
-    ids=["default", "metropolis", "many alone", "late"],
+    ids=["default", "metropolis", "many alone", "late", "Lévy jumps"],
 )
 def test_the_log_holds_the_walks_own_matrices(small: Small, tmp_path: Path, changes: dict[str, Any]) -> None:
     scenario = small(**changes)
@@ -81,7 +83,10 @@ def test_the_log_holds_the_walks_own_matrices(small: Small, tmp_path: Path, chan
 
     (tmp_path / "run").mkdir()
     simulation.run(RunLog(tmp_path / "run", scenario, "cpu"), watch)
-    snapshots = read_snapshots(load_run(tmp_path / "run"), scenario.vehicle.walk.kind, scenario.vehicle.jump, 0.5)
+    keys = choose(scenario.vehicle.walk, "vehicle.walk", {}).keys
+    levy = keys["levy"].make() if keys["levy"] else None
+    rule, jump = scenario.vehicle.walk.kind, scenario.vehicle.jump
+    snapshots = read_snapshots(load_run(tmp_path / "run"), rule, jump, 0.5, levy)
     assert [s.visit for s in snapshots] == sorted(seen) == [5, 10, 15, 20]
     for s in snapshots:
         expected, members = seen[s.visit]

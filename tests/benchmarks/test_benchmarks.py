@@ -11,6 +11,8 @@ import replay_page
 import report_cost
 import route_cost
 import study_loading
+import travel_cost
+import walk_table
 import walks
 import world_share
 from browser import chromium_path
@@ -19,6 +21,9 @@ from hot_paths import main
 from trace_contacts import times_faster
 
 from fedmule.analysis import load_run, load_study
+from fedmule.simulator.studies.batch import run_plan
+from fedmule.simulator.studies.plan import StudyFile, plan_study
+from fedmule.simulator.studies.statistics import interval
 
 
 def test_a_contact_costs_the_same_with_more_clients() -> None:
@@ -97,6 +102,27 @@ def test_a_tour_visits_everyone_in_as_many_visits_and_drives_less_than_a_random_
     assert seconds < walks.measure(walks.scenario("static", "degree", 0, 60))[2]
     assert walks.measure(walks.scenario("static", "tour", 0, 60, in_passing=True))[0] == 40  # others do not count
     assert walks.measure(walks.scenario("warzone", "tour", 0, 45))[0] == 40
+
+
+def test_bounds_of_travel_times_cost_next_to_nothing_and_are_bounds() -> None:
+    cost = travel_cost.measure("warzone", 20)
+    assert cost.bound_us < 100 * cost.way_ms  # for all clients together a tenth of one way; 0.4 % as measured
+    assert cost.detour > 1.1
+    assert travel_cost.measure("underwater", 20).detour == pytest.approx(1.0, abs=0.1)
+
+
+def test_the_table_of_walks(tmp_path: Path) -> None:
+    """Two walks, two seeds: the scenario's own comes first, and differences are paired by seed."""
+    changes = {"vary": {"vehicle.walk": ("tour", "degree")}, "set": {"stop.visits": 10}}
+    study = StudyFile(name="walks", scenarios=("smoke",), seeds=2, **changes)
+    run_plan(plan_study(study), tmp_path / "study", jobs=1, quiet=True)
+    index = load_study(tmp_path / "study").done.assign(scenario="smoke")
+    own, other = walk_table.lines(index)
+    assert own.startswith("| `smoke` | `degree` |")
+    assert own.endswith("| – |")
+    values = index.pivot(index="seed", columns="vehicle.walk", values="personal_test_acc_mean")
+    mean, width = interval((100 * (values["tour"] - values["degree"])).tolist())
+    assert f"{mean:+.1f} ± {width:.1f}" in other
 
 
 def test_training_alone_takes_about_a_tenth_of_a_run() -> None:

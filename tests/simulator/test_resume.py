@@ -124,6 +124,13 @@ CASES: dict[str, dict[str, Any]] = {
     "two vehicles": {"vehicle": {"count": 2}, "radio": {"kind": "disc", "range_m": 80.0}},
     "three that average": {"vehicle": {"count": 3}, "learning": {"algorithm": "fedavg"}},
     "round the clock": {"vehicle": {"walk": "oldest_first"}, "stop": {"sim_time_s": 400.0}},
+    "expected gain": {
+        "vehicle": {"walk": "expected_gain", "count": 2},
+        "learning": {"fit_steps": True},
+        "clients": {"late": 2, "late_at": 0.4},
+        "stop": {"sim_time_s": 300.0},
+    },
+    "lévy jumps": {"vehicle": {"walk": {"kind": "metropolis", "levy": 0.5}}},
     "groups": {
         "clients": {
             "count": 9,

@@ -9,10 +9,13 @@ import pytest
 from short_runs import run
 
 from fedmule.analysis.theory import as_text, theory
+from fedmule.simulator.engine import Simulation
 from fedmule.simulator.scenario import Scenario
 
 Small = Callable[..., Scenario]
-policies = pytest.mark.parametrize("walk", ["nearest_unvisited", "oldest_first", "tour"])
+PASSES = ["nearest_unvisited", "oldest_first", "tour"]
+policies = pytest.mark.parametrize("walk", PASSES)
+all_policies = pytest.mark.parametrize("walk", [*PASSES, "expected_gain"])
 
 
 @policies
@@ -36,7 +39,7 @@ def test_late_clients_are_visited_once_they_are_there(small: Small, tmp_path: Pa
     assert set(clients[20:]) == set(range(8))
 
 
-@policies
+@all_policies
 def test_one_that_outruns_the_vehicle_starves_nobody(small: Small, tmp_path: Path, walk: str) -> None:
     """Client 0 drives faster than the vehicle, client 3 comes and goes; the others stand still."""
     rows = ["node,t,x,y"]
@@ -52,3 +55,34 @@ def test_one_that_outruns_the_vehicle_starves_nobody(small: Small, tmp_path: Pat
     assert visits[1] >= 5
     assert visits[2] >= 5
     assert result.summary["missed"] >= 3
+
+
+def test_expected_gain_serves_late_clients_once_they_are_there(small: Small, tmp_path: Path) -> None:
+    """Whoever has been served already, beside another or in passing, need not be visited."""
+    changes = {"vehicle": {"walk": "expected_gain"}, "clients": {"late": 3}, "stop": {"visits": 40}}
+    result = run(small(**changes), tmp_path / "run")
+    served = [set(rows.explode()) - {None} for _, rows in result.contacts.groupby("visit")["delivered_ids"]]
+    assert set().union(*served[:19]) == set(range(5))
+    assert set().union(*served[20:]) == set(range(8))
+    assert "No P(k): vehicle.walk = expected_gain is not a Markov chain" in as_text(theory(result))
+
+
+def test_a_walk_with_levy_jumps_follows_its_matrices(small: Small, tmp_path: Path) -> None:
+    vehicle = {"walk": {"kind": "degree", "levy": {"chance": 0.5, "most_hops": 2}}, "jump": 0.0}
+    result = run(small(vehicle=vehicle, log={"graph_every": 1}, stop={"visits": 120}), tmp_path / "run")
+    assert not result.manifest["warnings"]
+    found = theory(result)
+    assert found.rule == "degree with Lévy jumps (0.5)"
+    assert found.walk is not None
+    assert found.walk.chance is not None
+    assert found.walk.chance.p > 0.01
+    assert set(result.visits["client"]) == set(range(8))
+
+
+def test_levy_jumps_lead_out_of_separate_groups(small: Small) -> None:
+    radio = {"kind": "disc", "range_m": 25.0}
+    stuck = small(vehicle={"walk": "degree", "jump": 0.0}, radio=radio)
+    (warning,) = Simulation(stuck).world.warnings
+    assert "separate groups of clients: some clients will never be visited" in warning
+    free = small(vehicle={"walk": {"kind": "degree", "levy": 0.2}, "jump": 0.0}, radio=radio)
+    assert not any("never be visited" in warning for warning in Simulation(free).world.warnings)
