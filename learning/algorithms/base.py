@@ -362,8 +362,7 @@ class Algorithm:
 
     def train_alone(self, x: Tensor, steps: Steps) -> Tensor:
         """Return models x [S,d] after these steps on the clients' own data, with nothing that pulls them."""
-        found: Tensor = self._descend(x, self._rows({}, steps, steps.first, steps.last))[0]
-        return found
+        return self._descend(x, self._rows({}, steps, steps.first, steps.last))[0]
 
     def _descend(
         self, x: Tensor, batches: Tensor, pull: Pull | None = None, eta: float | None = None
