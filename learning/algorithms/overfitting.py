@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import FloatArray, IntArray, Task
+from fedmule.learning.algorithms.base import IntArray, Task
 from fedmule.learning.steps import scores
 
 EVERY = 4  # one client in four holds samples out until the opening, …
@@ -34,22 +34,19 @@ class Overfitting:
 
     def __init__(self, task: Task, centre: Centre) -> None:
         self._data, self._model = task.data, task.model
+        self._none = torch.full((1, 2), torch.nan, dtype=task.start.dtype).to(task.start.device)
         count = task.data.train_count
         self.held = np.floor(HELD_OUT * count * (np.arange(len(count)) % EVERY == 0) * (centre == "held_out"))
         self.held = self.held.astype(np.int64)  # [n] the last training samples of each client
 
     def losses(self, clients: IntArray, y: Tensor) -> Tensor:
         """Return the mean losses [S,2] of tokens y, [d] or [S,d], on samples learnt from and held out; nan if none."""
-        none = torch.full((2,), torch.nan, dtype=y.dtype).to(y.device)
-        tokens = y.expand(len(clients), -1)
-        who = zip(clients.tolist(), tokens, self.held[clients].tolist(), strict=True)
-        return torch.stack([self._losses(client, token) if held else none for client, token, held in who])
-
-    def samples(self, clients: IntArray) -> FloatArray:
-        """Return on how many samples each of these clients [S] evaluates a token it is sent."""
-        held = self.held[clients]
-        both = np.minimum(self._data.train_count[clients] - held, MOST) + np.minimum(held, MOST)
-        return np.where(held > 0, both, 0).astype(np.float64)
+        none = self._none.expand(len(clients), -1)  # [S,2]
+        held = self.held[clients].tolist()
+        if not any(held):
+            return none
+        who = zip(clients.tolist(), y.expand(len(clients), -1), none, held, strict=True)
+        return torch.stack([self._losses(client, token) if held else none for client, token, none, held in who])
 
     def _losses(self, client: int, y: Tensor) -> Tensor:
         data, held = self._data, int(self.held[client])

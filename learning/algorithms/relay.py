@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Contact, Exchange, FloatArray, IntArray, Parcel, Steps, Task, Work
+from fedmule.learning.algorithms.base import Contact, IntArray, Parcel, Steps, Task, Work
 from fedmule.learning.algorithms.overfitting import MEMORY, Centre, Overfitting, share_back
 from fedmule.learning.algorithms.tube import Tube, anchor_of
 from fedmule.learning.steps import clip, kernels_for
@@ -73,15 +72,6 @@ class Relay(Tube):
     def centre(self) -> float:
         """ζ, the share of the mean dual that is given back now."""
         return share_back(self.loss_learnt, self.loss_held_out) if isinstance(self._centre, str) else self._centre
-
-    def exchange(self, clients: IntArray, progress: float) -> Exchange:
-        one = super().exchange(clients, progress)
-        return replace(one, flops=one.flops + self.preparation_flops(clients, progress))
-
-    def preparation_flops(self, clients: IntArray, progress: float) -> FloatArray:
-        """Return the FLOPs of evaluating the token: a third of a gradient for each sample."""
-        samples = self.overfitting.samples(clients) * (not self.opened(progress))
-        return np.asarray(samples * self.flops_per_sample() / 3, dtype=np.float64)
 
     def send(
         self, clients: IntArray, progress: float, visited: int | None = None, near: IntArray | None = None

@@ -14,6 +14,7 @@ from short_runs import run, same
 
 from fedmule.analysis import Run
 from fedmule.learning.algorithms.base import Algorithm
+from fedmule.learning.alone_or_together import ALONE
 from fedmule.mobility.trajectory import position_at
 from fedmule.simulator.build import choose_device
 from fedmule.simulator.engine import Simulation
@@ -267,7 +268,12 @@ def test_only_delivered_clients_change(small: Small, keys: dict[str, Any]) -> No
     lost = empty = 0
     for row, before, after in zip(rows, states[:-1], states[1:], strict=True):
         changed = (before["models"] != after["models"]).any(axis=1)
-        assert set(np.flatnonzero(changed)) == set(row.delivered_ids)
+        alone = (
+            set()
+            if simulation.learner.choice is None
+            else set(np.flatnonzero(simulation.learner.choice.choice == ALONE))
+        )
+        assert set(np.flatnonzero(changed)) | alone == set(row.delivered_ids) | alone
         assert (after["participations"] - before["participations"]).sum() == row.delivered
         others = np.setdiff1d(np.arange(8), row.delivered_ids)
         for name, was in before.items():
