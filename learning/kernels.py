@@ -305,9 +305,8 @@ def _arrive(
 ) -> None:
     for j in range(len(y)):
         x[j] = min(max(model[j], y[j] - within[j]), y[j] + within[j])
-        anchor[j] = y[j] - scale * lam[j]
-        if eps[j] == 0:
-            anchor[j] += back * (y[j] - origin[j])
+        given = back if eps[j] == 0 else 0 * back
+        anchor[j] = y[j] - scale * lam[j] + given * (y[j] - origin[j])
 
 
 @compiled
