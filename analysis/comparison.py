@@ -10,7 +10,7 @@ import numpy as np
 from fedmule.analysis.measures import to_accuracy
 from fedmule.analysis.result_tables import Entry, Table
 from fedmule.simulator.runs.tables import read_table
-from fedmule.simulator.studies.statistics import LEVEL, interval, paired_p
+from fedmule.simulator.studies.statistics import holm, interval, paired_p
 
 COSTS = {"visits": 1.0, "gradient_steps": 1.0, "sim_time_s": 3600.0, "bytes": 1e6}  # divided by these for the table
 
@@ -41,11 +41,11 @@ def better_than(entries: Sequence[Entry]) -> dict[str, list[str]]:
             if len(difference) >= 2:
                 pairs.append((paired_p(difference), a.column, b.column, float(np.mean(difference))))
     found: dict[str, list[str]] = {entry.column: [] for entry in entries}
-    for rank, (p, one, other, mean) in enumerate(sorted(pairs)):
-        if p * (len(pairs) - rank) > LEVEL:
-            break
-        winner, loser = (one, other) if mean > 0 else (other, one)
-        found[winner].append(loser)
+    pairs.sort()
+    for (_, one, other, mean), clear in zip(pairs, holm([p for p, *_ in pairs]), strict=True):
+        if clear:
+            winner, loser = (one, other) if mean > 0 else (other, one)
+            found[winner].append(loser)
     return found
 
 

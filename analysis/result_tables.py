@@ -1,8 +1,7 @@
-"""Tables and curves that compare many runs: accuracy and cost. Reads run folders only."""
+"""Tables that compare many runs: accuracy and cost. Reads run folders only."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,29 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedmule.analysis.measures import SENT
-from fedmule.simulator.runs.tables import read_table
-from fedmule.simulator.studies.statistics import interval
+from fedmule.simulator.studies.statistics import holm, interval, paired_p
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-FloatArray = NDArray[np.float64]
 Table = list[list[str]]  # the first row is the header
-
-# Colour-blind safe (Tol's muted scheme).
-COLOURS = (
-    "#332288", "#cc6677", "#117733", "#ddaa33", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499", "#000000",
-)  # fmt: skip
 
 LATE = ("late_token_test_acc", "late_personal_test_acc")  # of clients that joined late
 PERSONAL, POOLED = "personal_test_acc_mean", "personal_test_acc_weighted"  # over clients, over test samples
-DRAWN = (0.02, 0.998)  # accuracies beyond these are drawn at the edge
-AXES = {"visits": "visits, or rounds of a server", "gradients": "gradient steps per client"}
+DIFFERENCES = (
+    "Mean difference ± 95 % interval, paired by seed; a star: more than chance in a t test, with Holm's correction for "
+    "all differences of a row."
+)
 
 
 @dataclass(frozen=True)
@@ -118,6 +109,32 @@ def _difference(entry: Entry) -> str:
     return f"{difference:+.1f}" + (" agrees" if abs(difference) <= max(1.0, width or 0.0) else "")
 
 
+def difference_table(entries: Sequence[Entry], reference: str) -> Table:
+    """Personal accuracy of the reference column less that of each other, in points: mean over seeds ± 95 % interval.
+
+    Differences are paired by seed; a star marks those that are more than chance with Holm's correction in a row.
+    """
+    rows, columns = list(dict.fromkeys(e.row for e in entries)), list(dict.fromkeys(e.column for e in entries))
+    by_position = {(e.row, e.column): e.values(PERSONAL) for e in entries if e.runs}
+    found: dict[tuple[str, str], str] = {}
+    for row in rows:
+        ours, pairs = by_position.get((row, reference), {}), {}
+        for column in columns:
+            theirs = by_position.get((row, column), {})
+            both = [100 * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs]
+            if both and column != reference:
+                pairs[column] = both
+        tested = [column for column, both in pairs.items() if len(both) > 1]
+        clear = dict(zip(tested, holm([paired_p(pairs[column]) for column in tested]), strict=True))
+        for column, both in pairs.items():
+            mean, width = interval(both)
+            text = f"{mean:+.2f}" + (" (1 seed)" if width is None else f" ± {width:.2f}")
+            found[row, column] = f"{text} *" if clear.get(column) else text
+    others = [column for column in columns if any((row, column) in found for row in rows)]
+    lines = [[column, *(found.get((row, column), "") for row in rows)] for column in others]
+    return [[f"{reference} less …, points", *rows], *lines]
+
+
 def cost_table(entries: Sequence[Entry]) -> Table:
     """Accuracy, cost and tuning of every entry, a line each."""
     header = ["row", "column", "personal, %", "pooled, %", "published, %", "token, %", "chose to be alone"]
@@ -196,6 +213,7 @@ class Part:
     why: str = ""
     title: str = ""
     text: str = ""
+    reference: str | None = None  # the column that each other is compared with
 
 
 def report(title: str, text: str, parts: Sequence[Part]) -> str:
@@ -211,6 +229,8 @@ def _paragraphs(part: Part) -> list[str]:
         legend += " The first line of a column is the mean over clients; *pooled* is over all their test samples."
     heading = [f"## {part.title}", part.text.strip()] if part.title else []
     found = [*heading, as_markdown(accuracy_table(part.entries)), legend]
+    if part.reference and len(differences := difference_table(part.entries, part.reference)) > 1:
+        found += [as_markdown(differences), DIFFERENCES]
     agreement = agreement_table(part.entries)
     if len(agreement) > 1:
         rule = (
@@ -220,73 +240,3 @@ def _paragraphs(part: Part) -> list[str]:
         found += [f"{level} Where they agree, and where not", as_markdown(agreement), rule, part.why.strip()]
     pictures = [f"![{Path(figure).stem}]({figure})" for figure in part.figures]
     return [*found, *pictures, as_markdown(cost_table(part.entries))]
-
-
-# --- curves -------------------------------------------------------------------------------------------------
-
-
-def draw_curves(entries: Sequence[Entry], against: str) -> Figure:
-    """Accuracy against "visits" or "gradients" per client, mean and range over seeds.
-
-    A panel per row, a colour per column; personal models solid, the token dashed.
-    """
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    colours = dict(zip(dict.fromkeys(e.column for e in entries), itertools.cycle(COLOURS), strict=False))
-    drawn = [entry for entry in entries if entry.runs]
-    rows, columns = list(dict.fromkeys(e.row for e in drawn)), list(dict.fromkeys(e.column for e in drawn))
-    across = min(3, len(rows))
-    down = math.ceil(len(rows) / across)
-    figure = Figure(figsize=(4.6 * across + 1.6, 3.4 * down), layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for row, axes in zip(rows, panels, strict=False):
-        for entry in drawn:
-            if entry.row == row:
-                _draw_entry(entry, axes, against, colours[entry.column])
-        _set_axes(axes, row, against)
-    for axes in panels[len(rows) :]:
-        axes.set_axis_off()
-    lines = [Line2D([], [], color=colours[column], label=column) for column in columns]
-    lines += [Line2D([], [], color="grey", label="personal"), Line2D([], [], color="grey", ls="--", label="token")]
-    figure.legend(handles=lines, loc="outside right upper", fontsize=8, frameon=False)
-    return figure
-
-
-def _set_axes(axes: Axes, title: str, against: str) -> None:
-    """Accuracy on a logit scale, where 98 and 99 % are as far apart as 50 and 67 %; visits on a log scale."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    axes.set_yscale("logit")
-    axes.yaxis.set_major_locator(FixedLocator([0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
-    if against == "visits":
-        axes.set_xscale("log")
-    axes.set(title=title, ylabel="test accuracy (%)", xlabel=AXES[against])
-    axes.grid(alpha=0.3)
-
-
-def _draw_entry(entry: Entry, axes: Axes, against: str, colour: str) -> None:
-    runs = [_curves(folder, entry.summaries[seed], against) for seed, folder in entry.runs.items()]
-    last = max(run[0][-1] for run in runs)
-    x = np.geomspace(1, max(1, last), 200) if against == "visits" else np.linspace(0, last, 200)
-    personal = np.stack([np.interp(x, run[0], run[1]) for run in runs]).clip(*DRAWN)
-    axes.plot(x, personal.mean(axis=0), color=colour, linewidth=1.3)
-    if len(runs) > 1:
-        axes.fill_between(x, personal.min(axis=0), personal.max(axis=0), color=colour, alpha=0.15, linewidth=0)
-    if not entry.is_local:
-        token = np.stack([np.interp(x, run[2], run[3]) for run in runs]).clip(*DRAWN)
-        axes.plot(x, token.mean(axis=0), color=colour, linewidth=0.9, linestyle="--")
-
-
-def _curves(folder: Path, summary: dict[str, Any], against: str) -> tuple[FloatArray, ...]:
-    """x and personal accuracy of a run, then x and token accuracy where it was evaluated."""
-    wanted = ["visit", "gradient_steps", "personal_test_acc_mean", "token_test_acc"]
-    contacts = read_table(folder, "contacts").select(wanted).to_pandas()
-    x = contacts["visit"] if against == "visits" else contacts["gradient_steps"].cumsum() / summary["clients"]
-    start, found = summary["start_personal_test_acc_mean"], []
-    for column in wanted[-2:]:
-        known = contacts[column].notna()
-        found += [np.append(0.0, x[known].to_numpy(np.float64)), np.append(start, contacts[column][known])]
-    return tuple(found)

@@ -99,7 +99,8 @@ class Learner:
             update = self.training.update(vehicle, contact)
         else:
             update = self._update_part(vehicle, contact, self.choice)
-        self.evaluator.changed(contact.clients)
+        everyone = np.arange(len(self.participations))
+        self.evaluator.changed(everyone if self.algorithm.one_for_all else contact.clients)
         return update
 
     def _update_part(self, vehicle: int, contact: Contact, choice: AloneOrTogether) -> Update:

@@ -34,7 +34,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "printed": {"kind": "rwsadmm", "variant": "printed"},
     "neighbourhood": {"kind": "rwsadmm", "token": "neighbourhood", "try_at": 0.0},
     **{kind: {"kind": kind} for kind in ("fedavg", "walkman", "ditto", "apfl", "pfedme", "per_fedavg")},
-    **{kind: {"kind": kind} for kind in ("ifca", "squad_oracle")},
+    **{kind: {"kind": kind} for kind in ("ifca", "squad_oracle", "pooled")},
     **{kind: {"kind": kind} for kind in ("fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe")},
     **{f"fedex_{mode}": {"kind": "fedex", "mode": mode} for mode in ("sync", "async")},
 }

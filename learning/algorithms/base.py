@@ -138,6 +138,7 @@ class Algorithm:
 
     state_copies = 1  # number of tensors [n,d] it keeps
     needs_sites = False  # whether it needs the site of each client
+    one_for_all = False  # whether a contact changes the models of all clients, those of others too
     carried: tuple[str, ...] = ("token",)  # attributes that the vehicle carries; each of several vehicles has its own
     vehicles = 1
     counted: int | None = None  # clients that the current vehicle's token averages over, if set from outside

@@ -86,7 +86,7 @@ def _run(given: Any, experiment: Experiment, folder: Path, tuned_file: Path) -> 
         entries[row.part].append(entry)
     for section in experiment.sections:
         if shown := [entry for entry in entries[section.name] if (entry.row, entry.column) in asked]:
-            _print_tables(": ".join(filter(None, [experiment.title, section.title])), shown)
+            _print_tables(": ".join(filter(None, [experiment.title, section.title])), shown, experiment.reference)
     _write_page(experiment, entries, folder)
     return report_failures(outcome.failures)
 
@@ -122,11 +122,12 @@ def _print_trials(trials: Sequence[Trial], tuned_file: Path) -> None:
         sys.stdout.write(f"\nwritten to {tuned_file}\n")
 
 
-def _print_tables(title: str, entries: Sequence[Entry]) -> None:
-    from fedmule.analysis.result_tables import accuracy_table, agreement_table, as_text, cost_table
+def _print_tables(title: str, entries: Sequence[Entry], reference: str | None) -> None:
+    from fedmule.analysis.result_tables import accuracy_table, agreement_table, as_text, cost_table, difference_table
 
     sys.stdout.write(f"{title}\n")
-    for table in (accuracy_table(entries), agreement_table(entries), cost_table(entries)):
+    differences = difference_table(entries, reference) if reference else []
+    for table in (accuracy_table(entries), differences, agreement_table(entries), cost_table(entries)):
         if len(table) > 1:
             sys.stdout.write(f"\n{as_text(table)}\n")
 
@@ -140,7 +141,7 @@ def _write_page(experiment: Experiment, entries: Entries, folder: Path) -> None:
     for section in experiment.sections:
         found = entries[section.name]
         figures = _draw_figures(found, folder, "-".join(filter(None, [folder.name, section.name])))
-        parts.append(Part(found, figures, section.why, section.title, section.text))
+        parts.append(Part(found, figures, section.why, section.title, section.text, experiment.reference))
     page = folder / f"{folder.name}.md"
     write_text(page, report(experiment.title, experiment.text, parts))
     sys.stdout.write(f"\nwritten to {page}\n")
@@ -148,7 +149,7 @@ def _write_page(experiment: Experiment, entries: Entries, folder: Path) -> None:
 
 def _draw_figures(entries: Sequence[Entry], folder: Path, name: str) -> list[str]:
     """Draw the curves of what has been run; return the names of the files."""
-    from fedmule.analysis.result_tables import draw_curves
+    from fedmule.analysis.result_curves import draw_curves
 
     figures = []
     if any(entry.runs for entry in entries):

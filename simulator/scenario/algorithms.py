@@ -318,6 +318,11 @@ class SquadOracleKeys(Part):
     fine_tune: bool = key(False, FINE_TUNE)
 
 
+class PooledKeys(Part):
+    makes = "learning.algorithms.pooled:Pooled"
+    kind: Literal["pooled"] = key("pooled", "one model trained on the samples of all, as if they were in one place")
+
+
 class WalkmanKeys(Part):
     makes = "learning.algorithms.walkman:Walkman"
     kind: Literal["walkman"] = key("walkman", "consensus ADMM along a random walk; one gradient per visit")
@@ -333,7 +338,7 @@ class OwnAlgorithm(OwnClass):
 
 EXCHANGING = (
     RwsadmmKeys, FedavgKeys, DittoKeys, ApflKeys, PfedmeKeys, PerFedavgKeys, FedperKeys, FedrepKeys, FedbabuKeys,
-    FedrodKeys, FedalaKeys, FeddbeKeys, FedexKeys, IfcaKeys, SquadOracleKeys, WalkmanKeys,
+    FedrodKeys, FedalaKeys, FeddbeKeys, FedexKeys, IfcaKeys, SquadOracleKeys, PooledKeys, WalkmanKeys,
 )  # fmt: skip
 if TYPE_CHECKING:
     Exchanging = Chosen

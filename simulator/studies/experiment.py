@@ -76,6 +76,7 @@ class Experiment(Part):
     why: str = Field(default="", description="why our figures differ from the published ones")
     seeds: Count = 3
     equal_steps: bool = Field(default=True, description="false: equal steps per visit, until the scenario's own end")
+    reference: str | None = Field(default=None, description="the column that each other is compared with, seed by seed")
     parts: Annotated[tuple[Section, ...], Field(strict=False)] = ()
     rows: Annotated[tuple[Row, ...], Field(strict=False, min_length=1)]
     columns: Annotated[tuple[Column, ...], Field(strict=False, min_length=1)]
@@ -267,6 +268,9 @@ def _check_names(experiment: Experiment, source: str) -> None:
         if part not in parts:
             known = ", ".join(filter(None, parts)) or "no parts"
             raise UserError(f"{source}: {name} {f'is of part {part}' if part else 'has no part'}; there are {known}")
+    if experiment.reference is not None and not any(experiment.reference in names for names in columns.values()):
+        known = ", ".join(dict.fromkeys(column.name for column in experiment.columns))
+        raise UserError(f"{source}: reference is {experiment.reference}, which is no column; there are {known}")
     for row in experiment.rows:
         if row.tuned_as is not None and row.tuned_as not in cells:
             raise UserError(f"{source}: {row.cell} is tuned as {row.tuned_as}; there are {', '.join(cells)}")

@@ -28,3 +28,13 @@ def paired_p(differences: Sequence[float]) -> float:
     if spread == 0:
         return 1.0 if mean == 0 else 0.0
     return float(2 * stdtr(n - 1, -abs(mean) / (spread / math.sqrt(n))))
+
+
+def holm(p_values: Sequence[float]) -> list[bool]:
+    """Which of several tests are significant, with Holm's correction: any false claim has a probability below 5 %."""
+    found = [False] * len(p_values)
+    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        if p_values[i] * (len(p_values) - rank) > LEVEL:
+            break
+        found[i] = True
+    return found

@@ -8,7 +8,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from scipy.stats import ttest_rel
 
+from fedmule.analysis.result_curves import draw_curves
 from fedmule.analysis.result_tables import (
     Entry,
     Part,
@@ -17,7 +19,7 @@ from fedmule.analysis.result_tables import (
     as_markdown,
     as_text,
     cost_table,
-    draw_curves,
+    difference_table,
     report,
 )
 from fedmule.simulator.studies.statistics import interval
@@ -53,6 +55,30 @@ def test_the_interval_is_students() -> None:
     assert interval([90.0, 92.0, 94.0]) == pytest.approx((92.0, 4.302653 * 2 / 3**0.5))
     assert interval([1.0, 3.0]) == pytest.approx((2.0, 12.706205 * 2**0.5 / 2**0.5))
     assert interval([91.5]) == (91.5, None)
+
+
+def test_differences_are_paired_by_seed_and_marked_by_holms_rule(tmp_path: Path) -> None:
+    """Paired intervals and p-values as SciPy has them; a seed that only one of both has does not count."""
+    ours, near, far = [0.90, 0.93, 0.91, 0.95], [0.89, 0.935, 0.90, 0.94], [0.81, 0.845, 0.82, 0.855, 0.2]
+    entries = [Entry("a", name, runs(tmp_path, *values), 5) for name, values in (("x", ours), ("y", near), ("z", far))]
+    entries += [
+        Entry("b", "x", runs(tmp_path, 0.8), 1),
+        Entry("b", "y", runs(tmp_path, 0.85), 1),
+        Entry("b", "z", {}, 1),
+    ]
+    table = difference_table(entries, "x")
+    assert table[0] == ["x less …, points", "a", "b"]
+    assert [line[0] for line in table[1:]] == ["y", "z"]
+    for line, theirs in zip(table[1:], (near, far[:4]), strict=True):
+        test = ttest_rel(ours, theirs)
+        low, high = test.confidence_interval()
+        mean, width = line[1].removesuffix(" *").split(" ± ")
+        assert float(mean) == pytest.approx(100 * (low + high) / 2, abs=0.006)
+        assert float(width) == pytest.approx(100 * (high - low) / 2, abs=0.006)
+        assert line[1].endswith(" *") == (test.pvalue < 0.05)  # of two tests Holm's rule halves the level of the first
+    assert [line[2] for line in table[1:]] == ["-5.00 (1 seed)", ""]
+    assert "x less …" in report("T", "", [Part(entries, reference="x")])
+    assert "less …" not in report("T", "", [Part(entries)])
 
 
 def test_accuracies_stand_under_their_rows_with_published_ones_below(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ KINDS = [
         "per_fedavg",
     ),
     *("neighbourhood", "ifca", "squad_oracle", "fedper", "fedrep", "fedbabu", "fedrod", "fedala", "feddbe"),
-    *("fedex_sync", "fedex_async"),
+    *("fedex_sync", "fedex_async", "pooled"),
 ]
 AVERAGED = ("fedavg", "fedbabu")  # which can average late tokens
 VISITS = [([0, 3], 0.0), ([3], 0.1), ([0, 1, 2], 0.9), ([0, 3], 0.95)]
