@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ Table = list[list[str]]  # the first row is the header
 
 LATE = ("late_token_test_acc", "late_personal_test_acc")  # of clients that joined late
 PERSONAL, POOLED = "personal_test_acc_mean", "personal_test_acc_weighted"  # over clients, over test samples
+ALONE = "alone_test_acc_mean"  # of training alone, on one's own clock
 DIFFERENCES = (
     "Mean difference ± 95 % interval, paired by seed; a star: more than chance in a t test, with Holm's correction for "
     "all differences of a row."
@@ -40,6 +41,7 @@ class Entry:
     published: float | None = None  # accuracy, %
     published_s: float | None = None  # run time, s
     pooled: bool = False  # accuracy over all test samples counts beside the mean over clients
+    shown: str = PERSONAL  # the accuracy that its column shows
 
     @cached_property
     def summaries(self) -> dict[int, dict[str, Any]]:
@@ -68,6 +70,13 @@ class Entry:
         return all(summary["algorithm"] == "local" for summary in self.summaries.values())
 
 
+def with_alone(entries: Sequence[Entry], reference: str) -> list[Entry]:
+    """The entries, with a column `alone` in front: training alone, beside the runs of the reference column."""
+    beside = [entry for entry in entries if entry.column == reference]
+    alone = [replace(entry, column="alone", shown=ALONE) for entry in beside if _known(entry, ALONE)]
+    return [*alone, *entries]
+
+
 def done_runs(rows: pd.DataFrame, folder: Path) -> dict[int, Path]:
     """The folders of the runs that are done, by seed, of some rows of a study's index."""
     done = rows[rows["status"] == "done"]
@@ -84,7 +93,7 @@ def accuracy_table(entries: Sequence[Entry]) -> Table:
     table = [["personal test accuracy, %", *rows]]
     for column in columns:
         line = [by_position.get((row, column)) for row in rows]
-        table.append([column, *("" if e is None else _accuracy(e, PERSONAL) for e in line)])
+        table.append([column, *("" if e is None else _accuracy(e, e.shown) for e in line)])
         if any(e is not None and e.pooled and e.runs for e in line):
             pooled = ["" if e is None or not e.pooled or not e.runs else _accuracy(e, POOLED) for e in line]
             table.append(["  pooled", *pooled])
@@ -115,7 +124,7 @@ def difference_table(entries: Sequence[Entry], reference: str) -> Table:
     Differences are paired by seed; a star marks those that are more than chance with Holm's correction in a row.
     """
     rows, columns = list(dict.fromkeys(e.row for e in entries)), list(dict.fromkeys(e.column for e in entries))
-    by_position = {(e.row, e.column): e.values(PERSONAL) for e in entries if e.runs}
+    by_position = {(e.row, e.column): e.values(e.shown) for e in entries if e.runs}
     found: dict[tuple[str, str], str] = {}
     for row in rows:
         ours, pairs = by_position.get((row, reference), {}), {}
@@ -177,7 +186,7 @@ def _digits(value: float) -> str:
 
 
 def _known(entry: Entry, name: str) -> bool:
-    return all(s.get(name) is not None for s in entry.summaries.values())
+    return bool(entry.runs) and all(s.get(name) is not None for s in entry.summaries.values())
 
 
 def _accuracy(entry: Entry, name: str) -> str:
@@ -228,8 +237,9 @@ def _paragraphs(part: Part) -> list[str]:
     if any(entry.pooled for entry in part.entries):
         legend += " The first line of a column is the mean over clients; *pooled* is over all their test samples."
     heading = [f"## {part.title}", part.text.strip()] if part.title else []
-    found = [*heading, as_markdown(accuracy_table(part.entries)), legend]
-    if part.reference and len(differences := difference_table(part.entries, part.reference)) > 1:
+    entries = with_alone(part.entries, part.reference) if part.reference else part.entries
+    found = [*heading, as_markdown(accuracy_table(entries)), legend]
+    if part.reference and len(differences := difference_table(entries, part.reference)) > 1:
         found += [as_markdown(differences), DIFFERENCES]
     agreement = agreement_table(part.entries)
     if len(agreement) > 1:

@@ -123,13 +123,15 @@ def _print_trials(trials: Sequence[Trial], tuned_file: Path) -> None:
 
 
 def _print_tables(title: str, entries: Sequence[Entry], reference: str | None) -> None:
-    from fedmule.analysis.result_tables import accuracy_table, agreement_table, as_text, cost_table, difference_table
+    from fedmule.analysis import result_tables as tables
 
     sys.stdout.write(f"{title}\n")
-    differences = difference_table(entries, reference) if reference else []
-    for table in (accuracy_table(entries), differences, agreement_table(entries), cost_table(entries)):
+    compared = tables.with_alone(entries, reference) if reference else entries
+    differences = tables.difference_table(compared, reference) if reference else []
+    found = (tables.accuracy_table(compared), differences, tables.agreement_table(entries), tables.cost_table(entries))
+    for table in found:
         if len(table) > 1:
-            sys.stdout.write(f"\n{as_text(table)}\n")
+            sys.stdout.write(f"\n{tables.as_text(table)}\n")
 
 
 def _write_page(experiment: Experiment, entries: Entries, folder: Path) -> None:

@@ -21,6 +21,7 @@ from fedmule.analysis.result_tables import (
     cost_table,
     difference_table,
     report,
+    with_alone,
 )
 from fedmule.simulator.studies.statistics import interval
 
@@ -225,3 +226,24 @@ def test_curves_are_means_over_seeds_against_gradients_per_client(tmp_path: Path
     assert token.get_ydata()[-1] == pytest.approx(0.7)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["local", "fedavg", "personal", "token"]
+
+
+def test_training_alone_is_a_column_where_an_experiment_has_a_reference(tmp_path: Path) -> None:
+    entries = [
+        Entry(
+            "a",
+            "x",
+            {**runs(tmp_path, 0.9, alone_test_acc_mean=0.8), 1: runs(tmp_path, 0.9, alone_test_acc_mean=0.7)[0]},
+            2,
+        ),
+        Entry("a", "y", runs(tmp_path, 0.85, 0.85), 2),
+        Entry("b", "x", runs(tmp_path, 0.5, alone_test_acc_mean=None), 1),  # nobody trained alone
+        Entry("c", "x", {}, 1),
+    ]
+    compared = with_alone(entries, "x")
+    assert [line[:2] for line in accuracy_table(compared)][1] == ["alone", "75.00 ± 63.53"]
+    assert difference_table(compared, "x")[1][1] == "+15.00 ± 63.53"
+    assert [line[0] for line in accuracy_table(compared)] == ["personal test accuracy, %", "alone", "x", "y"]
+    page = report("t", "", [Part(entries, reference="x")])
+    assert "| alone | 75.00" in page
+    assert "| a | alone" not in page  # it has no costs of its own to show

@@ -191,7 +191,7 @@ def test_mistakes_in_a_file_are_explained(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tabel1"], "no experiment of that name ships (beta, collaboration, kappa"),
+        (["tabel1"], "no experiment of that name ships (beta, collaboration, heads, kappa"),
         (["tiny.toml", "--cells", "near,fra"], "tiny: no cell is named fra; there are near, far"),
         (["tiny.toml", "--columns", "x"], "tiny: no column is named x; there are rwsadmm, fedavg, ditto_star"),
         (["tune", "tiny.toml", "--cells", "x"], "no cell is named x"),
