@@ -58,6 +58,23 @@ class RoadNetwork:
         start, end = self.nodes[self.segments[segment, 0]], self.nodes[self.segments[segment, 1]]
         return np.asarray(start + fraction[:, None] * (end - start))
 
+    def random_positions_near(self, centre: FloatArray, radius_m: float, uniform: FloatArray) -> FloatArray:
+        """Positions [m,2], uniform over what lies this near to centres [m,2] on the longest part, from numbers [m]."""
+        start, end = np.moveaxis(self.nodes[self.segments[self._rows[0]]], 1, 0)
+        way, length_m = end - start, self.length_m[self._rows[0]]
+        found = np.empty((len(centre), 2))
+        for i, (xy, u) in enumerate(zip(centre, uniform, strict=True)):
+            # Each segment is near between the roots of a quadratic: foot of the perpendicular ± half a chord.
+            foot = ((xy - start) * way).sum(axis=1) / length_m**2
+            gap = np.hypot(*(start + foot[:, None] * way - xy).T)
+            half = np.sqrt(np.maximum(radius_m**2 - gap**2, 0.0)) / length_m
+            first, last = np.clip(foot - half, 0.0, 1.0), np.clip(foot + half, 0.0, 1.0)
+            until_m = np.cumsum((last - first) * length_m)
+            k = min(int(np.searchsorted(until_m, u * until_m[-1], side="right")), len(until_m) - 1)
+            fraction = last[k] - (until_m[k] - u * until_m[-1]) / length_m[k]
+            found[i] = start[k] + np.clip(fraction, first[k], last[k]) * way[k]
+        return found
+
     def nearest(self, xy: FloatArray, part: int = 0) -> tuple[FloatArray, IntArray]:
         """Positions [m,2] on a part nearest to positions [m,2], and the segments [m] they lie on."""
         row = self._trees[part].nearest(shapely.points(xy))

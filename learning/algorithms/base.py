@@ -25,8 +25,7 @@ Draw = Callable[[IntArray, IntArray, int], FloatArray]
 
 BYTES_PER_NUMBER = 4  # parameters travel as float32
 
-# What a client is sent, by name.
-Parcel = dict[str, Tensor]
+Parcel = dict[str, Tensor]  # what a client is sent, by name
 
 # What S clients have computed so far, by name: rows [S,·], or one tensor [d] that is the same for all of them. "x" is
 # always there: the model that each client holds.
@@ -149,17 +148,16 @@ class Algorithm:
     try_at = 0.0  # share of the run by which clients choose between the token and training alone; 0: they do not
 
     def __init__(self, task: Task) -> None:
-        start = task.start
         self.data = task.data
         self.model = task.model
         self.settings = task.settings
         self.payload = task.payload
-        self.device = start.device
-        self.token = start.clone()  # y [d]
-        self.models = start.repeat(task.data.clients, 1)  # x [n,d]
+        self.device = task.start.device
+        self.token = task.start.clone()  # y [d]
+        self.models = task.start.repeat(task.data.clients, 1)  # x [n,d]
         self.participations = np.zeros(task.data.clients, dtype=np.int64)
         self.withheld = np.zeros(task.data.clients, dtype=np.int64)  # last training samples that nobody learns from now
-        self.last_step_sq = start.new_zeros(task.data.clients)  # |x_new − x_old|² at each client's last update
+        self.last_step_sq = task.start.new_zeros(task.data.clients)  # |x_new − x_old|² at each client's last update
         self._draw = task.draw
 
     @classmethod
@@ -387,9 +385,8 @@ class Algorithm:
 
     def _replace_token(self, token: Tensor) -> float:
         """Replace the token; return how far it moved."""
-        moved = float((token - self.token).norm())
-        self.token = token
-        return moved
+        before, self.token = self.token, token
+        return float((token - before).norm())
 
     def _divisor(self, counted: int, delivered: int) -> float:
         """Return the divisor of the summed changes of the delivered clients, for a token that is a mean over `counted`.

@@ -14,6 +14,7 @@ from fedmule.mobility.models.movement import (
     between,
     fastest_routes,
     mean_slowness,
+    positions_near,
     random_positions,
     speed_under_way,
 )
@@ -22,6 +23,8 @@ from fedmule.mobility.terrain import Terrain
 
 class Waypoint(Movement):
     """Clients that take the fastest route to a random position at a random speed, pause, and repeat.
+
+    With `home_m` the goals of each are within that distance of a home of its own, a random position.
 
     They start in the steady state (Le Boudec and Vojnović; Navidi and Camp): at any time a leg is observed with
     probability proportional to its duration, the walk and the pause after it.
@@ -36,12 +39,15 @@ class Waypoint(Movement):
         draw: Draw,
         speed_mps: tuple[float, float],
         pause_s: tuple[float, float],
+        home_m: float | None = None,
     ) -> None:
         self._terrain = terrain
         self._draw = draw
         self._speed_mps = speed_mps
         self._pause_s = pause_s
+        self._home_m = home_m
         self._legs = np.zeros(count, dtype=np.int64)  # legs begun so far; numbers the draws
+        self._home = np.empty((count, 2))
         # Remainder of the first leg: its goal, speed and pause.
         self._goal = np.empty((count, 2))
         self._speed, self._pause = np.empty(count), np.empty(count)
@@ -54,6 +60,8 @@ class Waypoint(Movement):
         are tested again.
         """
         n = len(self._legs)
+        if self._home_m is not None:
+            self._home = self._anywhere(2 * n + np.arange(n), np.zeros(n, dtype=np.int64))
         slowness = mean_slowness(self._speed_mps)
         most = float(np.hypot(*self._terrain.size_m)) * slowness + self._pause_s[1]
         taken, chance = np.zeros(n), np.full(n, np.inf)
@@ -61,7 +69,7 @@ class Waypoint(Movement):
         attempt = 0
         while (left := np.flatnonzero(chance * most > taken)).size:
             uniform = self._draw(n + left, np.full(len(left), -1 - attempt), 5)  # ids distinct from those of the legs
-            origin, goal = (self._random(n + left, np.full(len(left), 2 * attempt + end)) for end in (0, 1))
+            origin, goal = (self._goals(left, n + left, np.full(len(left), 2 * attempt + end)) for end in (0, 1))
             walk = self._routes(origin, goal, np.ones(len(left)))
             pause = between(self._pause_s, uniform[:, 1])
             chance[left], taken[left] = uniform[:, 0], walk.duration * slowness + pause
@@ -81,7 +89,7 @@ class Waypoint(Movement):
         self._legs[client] += 1
         goal, speed, pause = self._goal[client], self._speed[client], self._pause[client]
         later = leg > 0
-        goal[later] = self._random(client[later], leg[later])
+        goal[later] = self._goals(client[later], client[later], leg[later])
         uniform = self._draw(client, -leg, 2)  # negative counters: distinct from those of the positions
         speed = np.where(later, between(self._speed_mps, uniform[:, 0]), speed)
         pause = np.where(later, between(self._pause_s, uniform[:, 1]), pause)
@@ -93,9 +101,19 @@ class Waypoint(Movement):
             ]
         )
 
-    def _random(self, ids: IntArray, counters: IntArray) -> FloatArray:
-        """Random goals [m,2]."""
+    def _goals(self, client: IntArray, ids: IntArray, counters: IntArray) -> FloatArray:
+        """Random goals [m,2] of these clients [m]; ids and counters [m] number the draws."""
+        if self._home_m is None:
+            return self._anywhere(ids, counters)
+        return self._near(self._home[client], self._home_m, ids, counters)
+
+    def _anywhere(self, ids: IntArray, counters: IntArray) -> FloatArray:
+        """Random positions [m,2]."""
         return random_positions(self._terrain, self._draw, ids, counters)
+
+    def _near(self, centre: FloatArray, radius_m: float, ids: IntArray, counters: IntArray) -> FloatArray:
+        """Random positions [m,2] at most this far from centres [m,2]."""
+        return positions_near(self._terrain, self._draw, ids, counters, centre, radius_m)
 
     def _routes(self, start: FloatArray, goal: FloatArray, speed_mps: FloatArray) -> Routes:
         """Timed routes to the goals."""

@@ -370,10 +370,7 @@ class OverAlone(TypedDict):
 
 
 class Summary(_Totals, LastValues, OverAlone):
-    """summary.json: how the run ended, totals and last values.
-
-    Keys without a column of their own here are the totals or last values of a column of contacts.
-    """
+    """summary.json: how the run ended; other keys are totals or last values of a column of contacts."""
 
 
 def _columns(record: type, default: dict[str, Column]) -> tuple[Column, ...]:
@@ -398,5 +395,5 @@ DERIVED = (
     SHARE("delivered / active", label="exchanges completed", name="delivered_share"),
 )  # fmt: skip
 
-# What a picture can show: columns of contacts, keys of the summary and results derived from them, by name.
+# What a picture can show, by name.
 QUANTITIES = CONTACTS | {column.name: column for column in (*SUMMARY, *DERIVED)}

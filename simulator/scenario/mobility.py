@@ -88,6 +88,9 @@ class WaypointMobility(MobilityKeys):
     kind: Literal["waypoint"] = key("waypoint", "random waypoint: walk to a random position, pause, and so on")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest walking speed, m/s")
     pause_s: Span = key((0.0, 60.0), "shortest and longest pause, s")
+    home_m: Positive | None = key(
+        None, "goals are at most this far from a home of each client's own, a random position; by default anywhere, m"
+    )
 
 
 class RandomWalkMobility(MobilityKeys):
@@ -120,6 +123,9 @@ class RoadsMobility(MobilityKeys):
     roads: RoadKeys | None = key(None, "which roads, such as { geojson = … }; by default streets 100 m apart")
     speed_mps: PositiveSpan = key((3.0, 14.0), "lowest and highest speed, m/s")
     pause_s: Span = key((0.0, 300.0), "shortest and longest pause, s")
+    home_m: Positive | None = key(
+        None, "goals are at most this far from a home of each client's own, a random position; by default anywhere, m"
+    )
 
     def arguments(self) -> dict[str, Any]:
         """Make streets where no roads are given."""

@@ -17,8 +17,8 @@ SLOWNESS = np.log(SPEEDS[1] / SPEEDS[0]) / (SPEEDS[1] - SPEEDS[0])  # E[1/v]
 FREE = Terrain((SIZE_M, SIZE_M))
 
 
-def waypoint(terrain=FREE, count=4000, seed=1, speeds=SPEEDS, pauses=PAUSES):
-    return Waypoint(terrain, count, Streams(seed).draw("mobility"), speeds, pauses)
+def waypoint(terrain=FREE, count=4000, seed=1, speeds=SPEEDS, pauses=PAUSES, home_m=None):
+    return Waypoint(terrain, count, Streams(seed).draw("mobility"), speeds, pauses, home_m)
 
 
 def state(movement, times):
@@ -119,3 +119,48 @@ def test_roads_start_in_the_steady_state():
     for measure in (speeds, speeds > 1e-6, positions[:, :, 0] < 100):
         begin, late = np.asarray(measure, dtype=float)
         assert abs(begin.mean() - late.mean()) < 4 * np.sqrt((begin.var() + late.var()) / len(begin))
+
+
+def test_near_home_from_the_start():
+    """Far from the border the way between two goals in a disc of radius R is 128 R / 45π on average."""
+    movement = waypoint(count=3000, home_m=60.0)
+    positions, speeds = state(movement, [0.0, 5_000.0])
+    inside = ((movement._home > 60.0) & (movement._home < SIZE_M - 60.0)).all(axis=1)
+    way_s = 128 * 60.0 / (45 * np.pi) * SLOWNESS
+    for xy, speed in zip(positions, speeds, strict=True):
+        assert (np.hypot(*(xy - movement._home).T) < 60.0 + 1e-6).all()  # straight legs stay in the disc
+        assert within(speed[inside] > 1e-6, way_s / (way_s + np.mean(PAUSES)))
+        rests = inside & (speed <= 1e-6)
+        assert within(((xy - movement._home)[rests] ** 2).sum(axis=1), 60.0**2 / 2)  # uniform over the disc
+
+
+def test_near_home_beside_a_wall():
+    """Goals are on open ground; a goal beyond the wall is walked to round it."""
+    wall = Terrain((100.0, 100.0), [Obstacle(shapely.box(45, 0, 55, 95))])
+    movement = waypoint(wall, 200, 3, (1.0, 2.0), (500.0, 600.0), home_m=20.0)
+    positions, speeds = state(movement, np.arange(0.0, 20_000.0, 400.0).tolist())
+    rests = speeds <= 1e-6
+    assert not shapely.intersects_xy(shapely.box(45, 0, 55, 95), *positions[rests].T).any()
+    gap = np.hypot(*np.moveaxis(positions - movement._home, -1, 0))
+    assert (gap[rests] < 20.0 + 1e-6).all()
+    assert (gap[~rests] > 20.0).any()
+
+
+def test_roads_near_home_are_steady_and_uniform_over_the_roads_within_reach():
+    terrain = Terrain((300.0, 200.0), [Obstacle(shapely.box(110, 40, 190, 160))])
+    network = RoadNetwork(terrain, grid_lines(terrain.size_m, (50.0, 50.0)))
+    movement = Roads(terrain, 800, Streams(2).draw("mobility"), network, (1.0, 10.0), (5.0, 30.0), 40.0)
+    positions, speeds = state(movement, [0.0, 2000.0])
+    for measure in (speeds, speeds > 1e-6, np.hypot(*np.moveaxis(positions - movement._home, -1, 0))):
+        begin, late = np.asarray(measure, dtype=float)
+        assert abs(begin.mean() - late.mean()) < 4 * np.sqrt((begin.var() + late.var()) / len(begin))
+
+    home, radius_m = np.array([72.0, 100.0]), 40.0
+    rng = np.random.default_rng(0)
+    xy = network.random_positions_near(np.tile(home, (4000, 1)), radius_m, rng.random(4000))
+    disc = shapely.Point(home).buffer(radius_m, 500)
+    assert shapely.distance(network.parts[0], shapely.points(xy)).max() < 1e-9
+    for box in (shapely.box(0, 0, 60, 200), shapely.box(0, 101, 300, 200), shapely.box(60, 99, 300, 101)):
+        share = network.parts[0].intersection(disc & box).length / network.parts[0].intersection(disc).length
+        assert 0 < share < 1
+        assert within(shapely.intersects_xy(box, *xy.T), share)

@@ -396,6 +396,5 @@ def test_auto_takes_a_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_impossible_layout(small: Small) -> None:
-    far = {"kind": "redrawn", "neighbours": 7, "neighbour_range_m": 0.001}
     with pytest.raises(ScenarioError, match="raise neighbour_range_m"):
-        Simulation(small(clients={"mobility": far}))
+        Simulation(small(clients={"mobility": {"kind": "redrawn", "neighbours": 7, "neighbour_range_m": 0.001}}))
