@@ -12,6 +12,8 @@ from fedmule.analysis.result_tables import Entry, Table
 from fedmule.simulator.runs.tables import read_table
 from fedmule.simulator.studies.statistics import holm, interval, paired_p
 
+CLEAR = {True: "more than chance", False: "no more than chance may do"}
+
 COSTS = {"visits": 1.0, "gradient_steps": 1.0, "sim_time_s": 3600.0, "bytes": 1e6}  # divided by these for the table
 
 
@@ -85,3 +87,27 @@ def _mean_cost(values: Sequence[float], unit: float) -> str:
     """The mean over the runs that reached the target; a dash if none did."""
     reached = [value / unit for value in values if not math.isnan(value)]
     return f"{np.mean(reached):.4g}" if reached else "–"
+
+
+def verdict(entries: Sequence[Entry]) -> str:
+    """Who is ahead, by how much over the runner-up and over local training, and whether that is more than chance."""
+    done = sorted((e for e in entries if e.runs), key=lambda e: -float(np.mean(e.percent("personal_test_acc_mean"))))
+    if len(done) < 2:
+        return "Nothing to compare: fewer than two algorithms have finished a run."
+    first, beaten = done[0], better_than(done)
+    local = [entry for entry in done if entry.is_local and entry is not first]
+    others = list(dict.fromkeys([done[1].column, *(entry.column for entry in local)]))
+    columns = {entry.column: entry for entry in done}
+    clear = {name: name in beaten[first.column] for name in others}
+    ahead = [f"{_difference(first, columns[name])} over {name}, {CLEAR[clear[name]]}" for name in others]
+    opening = f"{first.column} is ahead:" if clear[others[0]] else f"No clear winner: {first.column} has"
+    runs = min(len(entry.runs) for entry in done)
+    few = f" With {runs} seed{'s' * (runs > 1)} only large differences show: use --seeds 5 or more." if runs < 5 else ""
+    return f"{opening} {'; '.join(ahead)}.{few}"
+
+
+def _difference(ours: Entry, theirs: Entry) -> str:
+    """Difference of personal accuracies in points, paired by seed, with its 95 % interval."""
+    a, b = ours.values("personal_test_acc_mean"), theirs.values("personal_test_acc_mean")
+    mean, width = interval([100 * (a[seed] - b[seed]) for seed in a if seed in b])
+    return f"{mean:+.1f} points" + ("" if width is None else f" (± {width:.1f})")

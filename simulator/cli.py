@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
+import difflib
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from fedmule.simulator.commands import check, compare, data, find, link, paper, replay, report, run, study, traces
+from fedmule.simulator.commands import (
+    arguments,
+    check,
+    compare,
+    data,
+    find,
+    link,
+    new,
+    overview,
+    paper,
+    replay,
+    report,
+    run,
+    study,
+    traces,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of `fedmule`; returns the exit status: 0 ok, 1 failed, 2 bad input, 130 interrupted."""
     from fedmule.simulator.errors import UserError
 
-    arguments = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser, names = _parser()
+    given = parser.parse_args(_known(words, names))
     try:
-        return int(arguments.command(arguments))
+        return int(given.command(given))
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -31,16 +48,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> tuple[arguments.Parser, list[str]]:
+    """The parser, and the names of the commands."""
+    parser = arguments.Parser(
         prog="fedmule",
         description="Simulate federated learning carried by a vehicle where there is no network.",
+        epilog=arguments.examples("run warzone", "compare warzone", "study gain/warzone", "list"),
     )
     parser.add_argument("--version", action="version", version=f"fedmule {_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (run, check, replay, report, study, compare, find, paper, data, link, traces):
+    for module in (run, overview, new, check, replay, report, study, compare, find, paper, data, link, traces):
         module.add(commands)
-    return parser
+    return parser, list(commands.choices)
+
+
+def _known(words: list[str], names: list[str]) -> list[str]:
+    """The words of a command line; ends the program with status 2 if they begin with a command that is not known."""
+    if words and not words[0].startswith("-") and words[0] not in names:
+        near = difflib.get_close_matches(words[0], names, n=1)
+        hint = f"did you mean fedmule {near[0]}?" if near else f"commands: {', '.join(names)}"
+        sys.stderr.write(f"fedmule {words[0]}: no such command; {hint}\n")
+        raise SystemExit(2)
+    return words
 
 
 def _version() -> str:

@@ -4,6 +4,28 @@ from __future__ import annotations
 
 import argparse
 import math
+from typing import Any
+
+EXAMPLES = "examples:\n"
+
+
+class Format(argparse.HelpFormatter):
+    """Wraps everything but examples, which stand as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith(EXAMPLES) else super()._fill_text(text, width, indent)
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of the program and of its commands."""
+
+    def __init__(self, *args: Any, **keys: Any) -> None:
+        super().__init__(*args, formatter_class=Format, **keys)
+
+
+def examples(*lines: str) -> str:
+    """Return the examples at the end of a command's help, given without the name of the program."""
+    return EXAMPLES + "".join(f"  fedmule {line}\n" for line in lines)
 
 
 def add_scenario(parser: argparse.ArgumentParser, many: bool = False) -> None:

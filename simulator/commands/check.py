@@ -11,13 +11,19 @@ from fedmule.simulator.commands import arguments
 def add(commands: Any) -> None:
     """The command `check`."""
     check = commands.add_parser(
-        "check", help="validate scenarios", description="Validate scenarios without running them."
+        "check",
+        help="validate scenarios, or explain their keys",
+        description="Validate scenarios without running them, or explain the keys of a scenario file.",
+        epilog=arguments.examples("check town.toml", "check --explain", "check --explain radio"),
     )
     arguments.add_scenario(check, many=True)
     check.add_argument(
         "--explain",
-        action="store_true",
-        help="print every key of a scenario file with its meaning; with --allow-plugins also those of its own classes",
+        nargs="?",
+        const="",
+        metavar="KEY",
+        help="print every key of a scenario file with its meaning, or those of a table such as radio or a kind such as "
+        "ble; with --allow-plugins also those of the scenario's own classes",
     )
     check.set_defaults(command=_check)
 
@@ -25,7 +31,7 @@ def add(commands: Any) -> None:
 def _check(given: Any) -> int:
     from fedmule.simulator.errors import ScenarioError, UserError
 
-    if given.explain:
+    if given.explain is not None:
         return _explain(given)
     if not given.scenario:
         raise UserError("fedmule check: name at least one SCENARIO, or --explain")
@@ -59,16 +65,23 @@ def _check(given: Any) -> int:
 
 def _explain(given: Any) -> int:
     """Print every key, and those of the user's own classes that the scenarios name, where they are allowed."""
+    from fedmule.simulator.errors import UserError
     from fedmule.simulator.scenario.explain import explain
-    from fedmule.simulator.scenario.load import load_scenario, own_classes
+    from fedmule.simulator.scenario.load import load_scenario, own_classes, packaged_scenarios
     from fedmule.simulator.scenario.parts import keys_class
     from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
 
-    own = {}
+    own, wanted = {}, given.explain
+    if wanted.endswith(".toml") or wanted in packaged_scenarios():  # a scenario that follows --explain
+        given.scenario.append(wanted)
+        wanted = ""
     for name in given.scenario if given.allow_plugins else ():
         scenario = load_scenario(name, given.overrides, given.seed)
         classes = load_plugins(scenario, True, plugin_folders(name))
         for key, part in own_classes(scenario).items():
             own[f'{key}, kind = "{part.kind}"'] = keys_class(classes[key], part.provided)
-    sys.stdout.write(explain(own))
+    text = explain(own, wanted)
+    if not text:
+        raise UserError(f"fedmule check --explain {wanted}: no table, kind or key of this name")
+    sys.stdout.write(text)
     return 0

@@ -16,12 +16,14 @@ def add(commands: Any) -> None:
         help="compare algorithms on one scenario",
         description="Run a scenario with several algorithms, and always with local training, over the same seeds: the "
         "same world, data and start model, and the same number of gradient steps per visit. Prints accuracy, the cost "
-        "of a target accuracy, and which differences are more than chance.",
+        "of a target accuracy, which differences are more than chance, and who is ahead in a sentence.",
+        epilog=arguments.examples("compare warzone", "compare city --algorithms rwsadmm,ditto,fedavg_ft --seeds 5"),
     )
     arguments.add_scenario(compare)
     compare.add_argument(
-        "--algorithms", type=arguments.names, required=True, metavar="A,B,C",
-        help="such as rwsadmm,fedavg,ditto; also slack, derived, printed, neighbourhood, fedavg_ft",
+        "--algorithms", type=arguments.names, default=["rwsadmm", "fedavg_ft"], metavar="A,B,C",
+        help="such as rwsadmm,fedavg,ditto; also slack, derived, printed, neighbourhood, fedavg_ft "
+        "(default: rwsadmm,fedavg_ft)",
     )  # fmt: skip
     compare.add_argument("--seeds", type=arguments.count, default=3, metavar="N", help="number of seeds (default 3)")
     compare.add_argument(
@@ -38,7 +40,7 @@ def add(commands: Any) -> None:
 def _compare(given: Any) -> int:
     from pathlib import Path
 
-    from fedmule.analysis.comparison import compare_table, usual_target
+    from fedmule.analysis.comparison import compare_table, usual_target, verdict
     from fedmule.analysis.result_tables import Entry, as_text, done_runs
     from fedmule.simulator.scenario.load import find_scenario, parse_override
     from fedmule.simulator.studies.batch import run_plan
@@ -56,7 +58,8 @@ def _compare(given: Any) -> int:
         entries.append(Entry(given.scenario, name, runs, given.seeds))
     if any(entry.runs for entry in entries):
         target = given.target or usual_target(entries)
-        sys.stdout.write(f"{as_text(compare_table(entries, target))}\n\n{_legend(given.seeds)}\nwritten to {out}\n")
+        table = as_text(compare_table(entries, target))
+        sys.stdout.write(f"{table}\n\n{_legend(given.seeds)}\nwritten to {out}\n\n{verdict(entries)}\n")
     return report_failures(outcome.failures)
 
 

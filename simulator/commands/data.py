@@ -15,6 +15,9 @@ def add(commands: Any) -> None:
         help="list, fetch or import data sets, or draw a partition of one",
         description="List the public data sets; print the card of one, and fetch or import its files if it is not in "
         "the box; or draw how a partition divides one among clients.",
+        epilog=arguments.examples(
+            "data", "data mnist", "data mnist --from FOLDER", "data digits --partition dirichlet"
+        ),
     )
     data.add_argument("name", nargs="?", metavar="NAME", help="a public data set; with --partition any data set")
     data.add_argument("--from", dest="folder", metavar="DIR", help="take the files from this folder, not the network")

@@ -21,6 +21,10 @@ def add(commands: Any) -> None:
         "bisection: every value tried is run over the same seeds. Prints the value with its interval, or that there is "
         "none. If the gain falls as the key grows, finds the largest value. Runs that are done are not made again: "
         "the same command continues a search.",
+        epilog=arguments.examples(
+            "find warzone --by vehicle.speed_mps=1..20 --gain 5",
+            "find city --by radio.range_m=20..200 --gain 10 --seeds 5",
+        ),
     )
     find.add_argument("scenario", metavar="SCENARIO", help="a TOML file, or the name of a scenario that ships")
     find.add_argument(

@@ -18,6 +18,7 @@ def add(commands: Any) -> None:
         "link",
         help="print the link budget of a radio",
         description="Print a radio's path loss, SNR, rate, errors and goodput over distance.",
+        epilog=arguments.examples("link zigbee", "link ble --distances 1,10,50 --set tx_power_dbm=8 --out ble.csv"),
     )
     link.add_argument("kind", metavar="KIND", help="disc, wifi_direct, zigbee, ble, lora or acoustic")
     link.add_argument(

@@ -27,6 +27,9 @@ def add(commands: Any) -> None:
         description="Run every row × column of an experiment over seeds and print its tables; or, with tune, choose "
         "hyper-parameters by validation data first. Runs that are done are skipped, unless the program or their data "
         "have changed since.",
+        epilog=arguments.examples(
+            "paper table1 --cells mnist/mlr", "paper tune stories", "paper stories", "paper mine.toml --seeds 5"
+        ),
     )
     paper.add_argument(
         "name", nargs="+", metavar="[tune] NAME", help="an experiment that ships, such as table1, or a TOML file"

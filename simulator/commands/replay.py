@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from fedmule.simulator.commands import arguments
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -17,6 +19,7 @@ def add(commands: Any) -> None:
         help="watch a run on its map, or browse a study, in a browser",
         description="Write one HTML file that replays a run on its map, or shows a study (also one of fedmule compare "
         "or paper) as a table and heat maps. It needs no network and opens from disk.",
+        epilog=arguments.examples("replay runs/warzone", "replay studies/warzone-gain --out gain.html"),
     )
     replay.add_argument("folder", metavar="RUN|STUDY", help="the folder of a run, finished or not, or of a study")
     replay.add_argument("--out", metavar="FILE", help="where to write the page (default: FOLDER/replay.html)")

@@ -15,6 +15,7 @@ def add(commands: Any) -> None:
         help="draw all figures of a run or a study, with a page that explains them",
         description="Draw all figures that suit a run or a study (also one of fedmule compare or paper), and write a "
         "Markdown and an HTML page that explain them and say what is missing. Runs need not be finished.",
+        epilog=arguments.examples("report runs/warzone", "report studies/warzone-gain --formats png,svg"),
     )
     report.add_argument("folder", metavar="RUN|STUDY", help="the folder of a run or a study")
     report.add_argument("--out", metavar="DIR", help="where to write figures and pages (default: FOLDER/figures)")

@@ -9,7 +9,14 @@ from fedmule.simulator.commands import arguments
 
 def add(commands: Any) -> None:
     """The command `run`."""
-    run = commands.add_parser("run", help="run a scenario", description="Run a scenario and write a run folder.")
+    run = commands.add_parser(
+        "run",
+        help="run a scenario",
+        description="Run a scenario and write a run folder.",
+        epilog=arguments.examples(
+            "run warzone", "run town.toml --set vehicle.speed_mps=8 --seed 1", "run town.toml --resume"
+        ),
+    )
     arguments.add_scenario(run)
     run.add_argument("--out", metavar="DIR", help="the run folder (default: runs/NAME, runs/NAME-2, …)")
     run.add_argument("--resume", action="store_true", help="resume an unfinished run of this scenario, if there is one")

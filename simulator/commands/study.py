@@ -22,6 +22,10 @@ def add(commands: Any) -> None:
         description="Run every combination of the values given over seeds, and write one table of parameters and "
         "results. Runs that are done are skipped, unless the program or their data have changed since. All "
         "combinations have the same seeds, so that they differ only in what is varied.",
+        epilog=arguments.examples(
+            "study gain/warzone",
+            "study town.toml --vary vehicle.speed_mps=2,6,18 --vary radio.range_m=30,80 --seeds 5",
+        ),
     )
     study.add_argument(
         "scenario", nargs="+", metavar="SCENARIO",

@@ -17,6 +17,7 @@ def add(commands: Any) -> None:
         "trace",
         help="describe a movement trace, or convert it",
         description="Print bounds, duration, nodes and speeds of a movement trace and draw it; convert it with --out.",
+        epilog=arguments.examples("trace town.xml", "trace town.xml --out town.csv"),
     )
     trace.add_argument("trace", metavar="TRACE", help=what)
     trace.add_argument("--out", metavar="FILE", help="write the trace there, in the format its suffix says")
@@ -35,6 +36,7 @@ def add(commands: Any) -> None:
         "contacts",
         help="find the contacts in a movement trace",
         description="Find the exact times at which two nodes of a trace are within range, and print statistics.",
+        epilog=arguments.examples("contacts town.csv --range-m 100 --out contacts.csv --plot contacts.png"),
     )
     contacts.add_argument("trace", metavar="TRACE", help=what)
     contacts.add_argument("--range-m", type=arguments.not_negative, required=True, metavar="R", help="the range, m")

@@ -32,18 +32,30 @@ class Entry:
     meaning: str
 
 
-def explain(own: Mapping[str, type[BaseModel]] | None = None) -> str:
-    """Every key: name, default, meaning, what is allowed; then those of the user's own classes, by heading."""
-    lines, table = [HEAD.rstrip()], None
+def explain(own: Mapping[str, type[BaseModel]] | None = None, wanted: str = "") -> str:
+    """Every key: name, default, meaning, what is allowed; then those of the user's own classes, by heading.
+
+    With `wanted` only those of a table and the tables in it, of a kind, or a single key; empty if there is none.
+    """
+    lines, table = [] if wanted else [HEAD.rstrip()], None
     ours = [entry for heading, keys in (own or {}).items() for entry in entries(keys, heading)]
     maps = entries(MapKeys, "a map: { geojson = … } for obstacles, surfaces, jamming_zones, roads or route")
     for entry in dict.fromkeys([*entries(), *maps, *ours]):  # what several kinds have in common is explained once
+        if wanted and not _about(entry, wanted):
+            continue
         if entry.table != table:
             table = entry.table
             lines += ["", f"[{table}]"] if table else [""]
         allowed = f" ({entry.allowed})" if entry.allowed else ""
         lines.append(f"{entry.key} = {entry.default}".ljust(36) + f" # {entry.meaning}{allowed}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).lstrip("\n") + "\n" if lines else ""
+
+
+def _about(entry: Entry, wanted: str) -> bool:
+    """Whether an entry belongs to a table such as "radio" or "vehicle.walk", to a kind, or is a key."""
+    table, _, kind = entry.table.partition(', kind = "')
+    dotted = f"{table}.{entry.key}" if table else entry.key
+    return wanted in (kind.rstrip('"'), dotted, entry.key) or f"{table}.".startswith(f"{wanted}.")
 
 
 def entries(

@@ -151,7 +151,7 @@ def test_a_stream_cut_anywhere_can_be_read(tmp_path: Path) -> None:
         (["check", "smoke", "binary.toml", "nowhere"], "binary.toml: not a text file"),
         (["check"], "name at least one SCENARIO"),
         (["check", "smoke", "--set", "vehicle.start=[190, 130]"], "lies in an obstacle"),
-        (["dance"], "invalid choice"),
+        (["dance"], "no such command"),
         (["data", "mnist", "--from", "full"], "holds no train-images-idx3-ubyte"),
         (["data", "nmist"], "must be one of digits, sonar, mnist, fashion_mnist, cifar10, watch"),
         (["data", "synthetic", "--partition", "dirchlet"], "did you mean dirichlet?"),

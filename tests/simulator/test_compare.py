@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from fedmule.analysis import load_study
+from fedmule.analysis.comparison import verdict
 from fedmule.simulator.cli import main
 
 SCENARIO = """
@@ -74,3 +77,46 @@ def test_an_unknown_algorithm_is_named(capsys: pytest.CaptureFixture[str], tmp_p
     assert main(["compare", "tiny.toml", "--algorithms", "fedavgg"]) == 2
     assert "did you mean fedavg?" in capsys.readouterr().err
     assert not (tmp_path / "studies").exists()
+
+
+def test_without_more_it_compares_the_default_with_fine_tuned_fedavg(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "tiny.toml", "--seeds", "2", "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines()[2:5]] == ["local", "rwsadmm", "fedavg_ft"]
+    last = out.splitlines()[-1]
+    index = load_study("studies/tiny-algorithms").index
+    best = index.groupby("learning.algorithm")["personal_test_acc_mean"].mean().idxmax()
+    assert re.match(rf"({best} is ahead:|No clear winner: {best} has) [+−-]\d", last)
+    assert "With 2 seeds only large differences show" in last
+
+
+@dataclass
+class Contender:
+    """An algorithm of a comparison, with its accuracies in %."""
+
+    column: str
+    accuracies: list[float]
+    is_local: bool = False
+
+    @property
+    def runs(self) -> dict[int, str]:
+        return dict.fromkeys(range(len(self.accuracies)), "")
+
+    def percent(self, name: str) -> list[float]:
+        return self.accuracies
+
+    def values(self, name: str) -> dict[int, float]:
+        return {seed: value / 100 for seed, value in enumerate(self.accuracies)}
+
+
+def test_the_verdict_says_what_is_more_than_chance() -> None:
+    local = Contender("local", [70.0, 71.0, 69.0, 70.5, 70.0], is_local=True)
+    one, other = Contender("one", [80.0, 81.0, 79.5, 80.0, 80.2]), Contender("other", [80.5, 80.0, 79.0, 80.6, 79.9])
+    assert verdict([local, one, other]) == (
+        "No clear winner: one has +0.1 points (± 0.8) over other, no more than chance may do; "
+        "+10.0 points (± 0.5) over local, more than chance."
+    )
+    assert verdict([local, one]) == "one is ahead: +10.0 points (± 0.5) over local, more than chance."
+    assert verdict([one, other]).startswith("No clear winner: one has +0.1 points")
+    assert verdict([local, Contender("one", []), Contender("two", [60.0])]).startswith("No clear winner: local has")
+    assert verdict([local]).startswith("Nothing to compare")
