@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """The parser of the program and of its commands."""
 
     def __init__(self, *args: Any, **keys: Any) -> None:
-        super().__init__(*args, formatter_class=Format, **keys)
+        super().__init__(*args, **{"formatter_class": Format, **keys})
 
 
 def examples(*lines: str) -> str:
