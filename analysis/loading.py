@@ -16,6 +16,8 @@ from fedmule.simulator.runs.tables import read_table
 if TYPE_CHECKING:
     import networkx as nx
 
+    from fedmule.learning.kept import Predictor
+
 
 @dataclass(frozen=True)
 class Run:
@@ -45,6 +47,16 @@ class Run:
     def finished(self) -> bool:
         """Whether it came to its end: not under way, interrupted or killed."""
         return bool(self.manifest["finished"])
+
+    def model(self, client: int | None = None, token: bool | None = None, allow_plugins: bool = False) -> Predictor:
+        """A torch module with what the run has learnt: a client's personal model, or the token without a client.
+
+        It takes samples as they are in the data, and returns class scores. `token` gives the token that the client
+        would receive. A model class of your own is imported only with `allow_plugins`.
+        """
+        from fedmule.simulator.runs.models import load_model
+
+        return load_model(self.folder, client, token, allow_plugins)
 
     def graph_at(self, visit: int) -> nx.Graph[int]:
         """The last contact graph logged at or before a visit."""

@@ -17,6 +17,7 @@ from fedmule.simulator.commands import (
     new,
     overview,
     paper,
+    predict,
     replay,
     report,
     run,
@@ -57,7 +58,7 @@ def _parser() -> tuple[arguments.Parser, list[str]]:
     )
     parser.add_argument("--version", action="version", version=f"fedmule {_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (run, overview, new, check, replay, report, study, compare, find, paper, data, link, traces):
+    for module in (run, overview, new, check, replay, report, predict, study, compare, find, paper, data, link, traces):
         module.add(commands)
     return parser, list(commands.choices)
 

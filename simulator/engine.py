@@ -124,6 +124,8 @@ class Simulation:
             vehicle.rest()
         self.world.positions.trajectories.finish(self.env.now)
         summary = self.ledger.finish(self.env.now, *self.count_reports())
+        if summary["finished"]:
+            self._phase.log.learnt(self.learner, self.env.now)
         self._phase.log.close(summary)
         return summary
 

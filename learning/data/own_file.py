@@ -70,6 +70,24 @@ def from_file(path: str, label: str | None, client: str | None, recording: str |
         raise DataError(f"{path}: {error}") from None
 
 
+def names_in(
+    path: str, label: str | None, client: str | None, recording: str | None
+) -> tuple[list[str], list[Any], float]:
+    """Return the names of a file's features (none for npz), its labels in the order of their numbers, and its scale."""
+    file = _checked_path(path)
+    card = card_beside(file) or NO_CARD
+    given = _named(file, card, label, client, recording)
+    if file.suffix == ".npz":
+        _, names, columns = _read_npz(file, card, given)
+        features: list[str] = []
+    else:
+        _, names, columns = _read_table(file, card, given)
+        listed = card.features if isinstance(card.features, tuple) else columns_of(file)
+        features = [name for name in listed if name not in names.all()]
+    labels = list(card.classes) or np.unique(columns[names.label]).tolist()
+    return features, labels, card.scale
+
+
 def check_header(path: str, label: str | None, client: str | None, recording: str | None) -> None:
     """Raise a DataError if the columns of a file, which are read without the rest of it, differ from its card."""
     file = _checked_path(path)

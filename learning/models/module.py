@@ -26,10 +26,11 @@ class ModuleModel:
                 f"{type(module).__name__} keeps {buffers[0]} outside its parameters, as batch norm does: such buffers "
                 "are neither exchanged nor trained per client; use layer or group norm instead"
             )
-        self._module = module
+        self.module = module
         self._shape = shape
         self._names = [name for name, _ in module.named_parameters()]
         self._sizes = [p.shape for p in module.parameters()]
+        self.shapes = {name: tuple(size) for name, size in zip(self._names, self._sizes, strict=True)}
         self._start = torch.cat([p.detach().reshape(-1) for p in module.parameters()])
         self.parameters = len(self._start)
         self.layers: dict[str, int] = {}  # parameters of each submodule: weight and bias of a layer
@@ -56,7 +57,7 @@ class ModuleModel:
 
         A prior [S,c] is added to their scores.
         """
-        self._module.train()
+        self.module.train()
         gradients, losses = [], []
         devices = [x.device.index or 0] if x.is_cuda else []
         for i in range(len(x)):
@@ -74,7 +75,7 @@ class ModuleModel:
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
         """Return class scores [N,c] of one model x [d] on samples [N,f], without dropout."""
-        self._module.eval()
+        self.module.eval()
         with torch.no_grad():
             parts = self._arranged(self._parts(x))
             return torch.cat([self._scores(parts, part, self._format) for part in torch.split(features, 128)])
@@ -89,7 +90,7 @@ class ModuleModel:
         prior: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Take all steps of a visit in place on a copy of x [S,d], in the memory format that is fastest."""
-        self._module.train()
+        self.module.train()
         x, losses = x.clone(), x.new_zeros(())
         seeds = [noise_seeds(rows) for rows in batches] if self.random else None
         with torch.random.fork_rng(devices=[x.device.index or 0] if x.is_cuda else [], enabled=self.random):
@@ -125,7 +126,7 @@ class ModuleModel:
         self, parts: dict[str, Tensor], features: Tensor, arranged: torch.memory_format = torch.contiguous_format
     ) -> Tensor:
         inputs = features.view(-1, *self._shape).clone(memory_format=arranged)
-        scores: Tensor = functional_call(self._module, parts, (inputs,))
+        scores: Tensor = functional_call(self.module, parts, (inputs,))
         return scores
 
     def _arranged(self, parts: dict[str, Tensor]) -> dict[str, Tensor]:

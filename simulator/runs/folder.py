@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,14 @@ from numpy.typing import NDArray
 from fedmule.mobility.models.movement import Waypoints
 from fedmule.simulator.errors import UserError
 from fedmule.simulator.runs.columns import TABLES, ClientRows, ContactRow, GraphRows, MeetingRow, Summary, TrackRows
+from fedmule.simulator.runs.models import write_models
 from fedmule.simulator.runs.tables import TableWriter
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
 from fedmule.simulator.scenario.renamed import FORMAT
+
+if TYPE_CHECKING:
+    from fedmule.learning.learner import Learner
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -103,6 +107,9 @@ class NoLog:
     def graph(self, visit: int, sim_time_s: float, edges: IntArray) -> None:
         """Log the contact graph after a visit: edges [m,2]."""
 
+    def learnt(self, learner: Learner, now_s: float) -> None:
+        """Keep what was learnt, at the end of a run."""
+
     def close(self, summary: Summary) -> None:
         """End the log with the run's summary."""
 
@@ -121,8 +128,10 @@ class RunLog(NoLog):
         warnings: tuple[str, ...] = (),
         keep: dict[str, int] | None = None,
         identity: dict[str, Any] | None = None,
+        keep_models: bool | None = False,
     ) -> None:
         self.folder = folder
+        self._scenario, self._keep_models = scenario, keep_models
         self._track = scenario.log.track
         if keep is None:
             write_text(folder / "scenario.toml", to_toml(scenario))
@@ -178,6 +187,9 @@ class RunLog(NoLog):
         if len(edges):
             when = np.full(len(edges), visit), np.full(len(edges), sim_time_s)
             self._tables["graph"].append(vars(GraphRows(*when, a=edges[:, 0], b=edges[:, 1])))
+
+    def learnt(self, learner: Learner, now_s: float) -> None:
+        write_models(self.folder, self._scenario, learner, now_s, self._keep_models)
 
     def close(self, summary: Summary) -> None:
         """Turn the streams into Parquet files and write how the run ended."""

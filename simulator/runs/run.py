@@ -37,11 +37,13 @@ def run_scenario(
     quiet: bool = True,
     interruptible: bool = True,
     resume: bool = False,
+    keep_models: bool | None = None,
 ) -> RunSummary:
     """Run a scenario into a new folder and return its summary, which names the folder as `folder`.
 
     `interruptible`: Ctrl-C and SIGTERM end the run after the present visit, with all that was done so far in the
-    folder. `resume`: resume the unfinished run of this scenario in the folder, if there is one.
+    folder. `resume`: resume the unfinished run of this scenario in the folder, if there is one. `keep_models`: whether
+    models are kept where `log.models` does not say; None: if they are small.
     """
     identity = identity_of(scenario, plugins)
     old = folder_to_resume(out, scenario, identity) if resume else None
@@ -52,7 +54,8 @@ def run_scenario(
     checkpoint = Checkpoint(checkpoint_file(old)) if old is not None and checkpoint_file(old).exists() else None
     keep = None if old is None else {} if checkpoint is None else checkpoint.rows
     device = str(simulation.learner.device)
-    log = RunLog(folder, scenario, device, simulation.world.warnings, keep, identity.as_dict())
+    kept = keep_models if scenario.log.models is None else scenario.log.models
+    log = RunLog(folder, scenario, device, simulation.world.warnings, keep, identity.as_dict(), kept)
     if checkpoint is not None:
         checkpoint.resume(simulation)
     if not quiet:

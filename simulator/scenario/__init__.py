@@ -38,6 +38,9 @@ class Log(Part):
     track: bool = key(True, "whether to log the movement of vehicle and clients")
     graph_every: Annotated[int, Field(ge=0)] = key(20, "visits between snapshots of the contact graph; 0 for none")
     checkpoint_s: NotNegative = key(60.0, "host seconds between checkpoints, for --resume; 0 for none, s")
+    models: bool | None = key(
+        None, "whether models are kept at the end; by default if they are smaller than 100 MB, and not in studies"
+    )
 
 
 class Scenario(Part):

@@ -121,7 +121,7 @@ def run_point(point: Point, folder: Path) -> str | None:
     partial.mkdir(parents=True)
     try:
         plugins = load_plugins(scenario, point.plugin_folders is not None, point.plugin_folders or ())
-        run_scenario(scenario, str(partial), plugins, interruptible=False)
+        run_scenario(scenario, str(partial), plugins, interruptible=False, keep_models=False)
         _replace(folder, partial)
         return None
     except UserError as error:

@@ -1,4 +1,4 @@
-"""What the README shows runs as printed there."""
+"""What the README and the pages to begin with show runs as printed there."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from fedmule.analysis import load_run, load_study
-from fedmule.simulator.cli import main
+from fedmule.simulator.cli import _parser, main
 from fedmule.simulator.studies.experiment import load_experiment, plan_experiment
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGES = {name: (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("planning", "networks", "run")}
+PAGES["extending"] = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+README = PAGES["README"] = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def block(language: str, containing: str) -> str:
     """The one fenced block of a language that contains a text."""
-    blocks = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    blocks = [text for page in PAGES.values() for text in re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)]
     (found,) = [text for text in blocks if containing in text]
     return found
 
@@ -64,7 +68,7 @@ def test_radios(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "radio.toml"]) == 0
     run_commands(block("sh", "fedmule link"))
     printed = capsys.readouterr().out
-    shown = re.findall(r"^\S+ +\S+ +\S+ +\S+ +O-QPSK.*$", README, re.MULTILINE)
+    shown = re.findall(r"^\S+ +\S+ +\S+ +\S+ +O-QPSK.*$", PAGES["networks"], re.MULTILINE)
     assert len(shown) == 3
     assert all(line in printed for line in shown)
     assert (desk / "ble.csv").exists()
@@ -110,11 +114,36 @@ def test_a_comparison_of_your_own(desk: Path) -> None:
 
 def test_reading_results(desk: Path) -> None:
     assert main(["run", "warzone", "--set", "stop.visits=10", "--quiet"]) == 0
-    exec(compile(block("python", "load_run"), "README.md", "exec"), {})
+    exec(compile(block("python", "draw_run"), "run.md", "exec"), {})
     assert (desk / "warzone.png").exists()
 
 
+def test_using_what_a_run_has_learnt(desk: Path) -> None:
+    assert main(["run", "warzone", "--set", "stop.visits=10", "--quiet"]) == 0
+    pixels = pd.DataFrame(
+        np.zeros((3, 64)), columns=[f"pixel_{row}_{column}" for row in range(8) for column in range(8)]
+    )
+    pixels.to_csv("samples.csv", index=False)
+    run_commands(block("sh", "fedmule predict"))
+    assert len(pd.read_csv("samples-predicted.csv")) == 3
+    given = {"samples": torch.zeros(3, 64)}
+    exec(compile(block("python", "client=3"), "run.md", "exec"), given)
+    assert given["scores"].shape == (3, 10)
+
+
 def test_pictures_and_links_exist() -> None:
-    root = Path(__file__).parents[2]
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (root / target).exists(), target
+    for name, page in PAGES.items():
+        folder = ROOT if name == "README" else ROOT / "docs"
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page):
+            assert (folder / target).exists(), f"{name}: {target}"
+
+
+def test_the_readme_is_a_page() -> None:
+    assert len(README.encode()) < 8_000
+
+
+def test_the_three_commands_parse() -> None:
+    for line in block("sh", "fedmule find warzone").strip().splitlines():
+        program, *words = line.split()
+        assert program == "fedmule"
+        _parser()[0].parse_args(words)
