@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import io
 import json
+import os
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fedmule.simulator.runs.columns import TABLES
+from fedmule.simulator.runs.folder import write_text
+from fedmule.simulator.runs.progress import summary_text
 from fedmule.simulator.runs.tables import read_table
 
 if TYPE_CHECKING:
     import networkx as nx
+    from matplotlib.figure import Figure
 
     from fedmule.learning.kept import Predictor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """One run: its tables, its scenario, and how it ended.
 
@@ -37,6 +44,32 @@ class Run:
     track: pd.DataFrame
     graph: pd.DataFrame
     meetings: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        if not self.summary:
+            return f"{self.folder}: a run under way or killed, {len(self.contacts)} contacts so far"
+        return summary_text(self.summary, str(self.folder), code=False)  # type: ignore[arg-type]
+
+    def _repr_html_(self) -> str:
+        """The summary and its figure, for a notebook."""
+        return shown(repr(self), self.plot() if len(self.contacts) else None)
+
+    def plot(self) -> Figure:
+        """The map and the accuracies, as a figure."""
+        from fedmule.analysis.plots import draw_run
+
+        return draw_run(self)
+
+    def replay(self, out: str | Path | None = None) -> Path:
+        """Write the page that plays the run on its map, by default into its folder, and return the file."""
+        from fedmule.analysis.replay import run_page
+
+        file = Path(out or self.folder / "replay.html")
+        write_text(file, run_page(self))
+        return file
 
     @property
     def visits(self) -> pd.DataFrame:
@@ -70,7 +103,17 @@ class Run:
         return graph
 
 
-def load_run(folder: str | Path) -> Run:
+def shown(text: str, figure: Figure | None) -> str:
+    """A text and a figure as HTML, for a notebook."""
+    picture = ""
+    if figure is not None:
+        stream = io.BytesIO()
+        figure.savefig(stream, format="png", dpi=80)
+        picture = f'<img src="data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}">'
+    return f"<pre>{html.escape(text)}</pre>{picture}"
+
+
+def load_run(folder: str | os.PathLike[str]) -> Run:
     """Load the run in a folder: finished, under way or killed."""
     folder = Path(folder)
     if not (folder / "manifest.json").is_file():

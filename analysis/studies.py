@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fedmule.analysis.loading import Run, load_run
+from fedmule.analysis.loading import Run, load_run, shown
 from fedmule.analysis.measures import GAIN, on_the_air
-from fedmule.analysis.result_tables import Table
+from fedmule.analysis.result_tables import Table, as_text
+from fedmule.simulator.runs.folder import write_text
 from fedmule.simulator.runs.tables import read_table
 from fedmule.simulator.studies.statistics import interval
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-@dataclass(frozen=True)
+LINES = 20  # of a table that is shown
+
+
+@dataclass(frozen=True, repr=False)
 class Study:
     """Many runs: a study, a comparison of algorithms, or an experiment.
 
@@ -31,6 +39,43 @@ class Study:
     folder: Path
     study: dict[str, Any]  # as in study.toml
     index: pd.DataFrame
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        counts = self.index["status"].value_counts()
+        states = ", ".join(f"{count} {status}" for status, count in counts.items())
+        table = combinations_table(self.index, self.parameters)
+        more = f"\n… and {len(table) - LINES - 1} more combinations" if len(table) > LINES + 1 else ""
+        return f"{self.folder}: {len(self.index)} runs, {states}\n{as_text(table[: LINES + 1])}{more}"
+
+    def _repr_html_(self) -> str:
+        """The table and its figure, for a notebook."""
+        figure = None
+        with contextlib.suppress(ValueError):  # nothing is done, or nothing was varied
+            figure = self.plot()
+        return shown(repr(self), figure)
+
+    def plot(self) -> Figure:
+        """The result that the study asks for: algorithms side by side, or the gain over what was varied."""
+        from fedmule.analysis.plots import draw_comparison, draw_effect, draw_heat
+
+        free = self.free()
+        if free == ["learning.algorithm"]:
+            return draw_comparison(self)
+        if len(free) == 1:
+            return draw_effect(self)
+        rest = {key: self.values(key)[0] for key in free[2:]}
+        return draw_heat(self, where=rest or None)
+
+    def replay(self, out: str | Path | None = None) -> Path:
+        """Write the page of the study, by default into its folder, and return the file."""
+        from fedmule.analysis.replay import study_page
+
+        file = Path(out or self.folder / "replay.html")
+        write_text(file, study_page(self, {}))
+        return file
 
     @property
     def parameters(self) -> list[str]:
@@ -107,7 +152,7 @@ def _matching(rows: pd.DataFrame, where: dict[str, Any] | None) -> pd.DataFrame:
     return rows
 
 
-def load_study(folder: str | Path) -> Study:
+def load_study(folder: str | os.PathLike[str]) -> Study:
     """The study in a folder, complete or not."""
     folder = Path(folder)
     if not (folder / "index.parquet").is_file():

@@ -1,7 +1,8 @@
-"""Running from Python, such as in a notebook: each function runs simulations and returns the folder of results."""
+"""Running from Python, such as in a notebook: each function runs simulations and returns their results, loaded."""
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedmule.analysis.loading import Run
+    from fedmule.analysis.studies import Study
     from fedmule.simulator.studies.batch import Failure
     from fedmule.simulator.studies.plan import Plan
     from fedmule.simulator.studies.search import Found
@@ -18,33 +21,36 @@ Changes = Mapping[str, Any]  # values by dotted keys, such as {"vehicle.speed_mp
 
 def run(
     scenario: str | Path | Mapping[str, Any] = "smoke",
-    changes: Changes | None = None,
+    set: Changes | None = None,
     *,
     seed: int | None = None,
     out: str | Path | None = None,
-    quiet: bool = True,
+    quiet: bool = False,
     allow_plugins: bool = False,
-) -> Path:
-    """Run a scenario (one that ships, a file, or its tables as a dict) and return the run folder, for load_run.
+) -> Run:
+    """Run a scenario (one that ships, a file, or its tables as a dict) with a progress bar, and return the run.
+
+    `set` changes keys by their dotted names: {"vehicle.speed_mps": 8}. The run can be used wherever a folder can.
 
     Where a scenario names a class of your own you may pass the class itself: {"clients.mobility": MyModel}, or
     {"clients.mobility": {"kind": MyModel, "radius_m": 120.0}} with its arguments. By default a new folder is made in
     runs/. Raises simulator.errors.UserError, whose text says what is wrong, on bad input.
     """
+    from fedmule.analysis.loading import load_run
     from fedmule.simulator.runs.run import run_scenario
     from fedmule.simulator.scenario.load import load_scenario, scenario_of
     from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
 
     own: dict[str, Any] = {}
-    changed = {key: _by_name(value, key, own) for key, value in (changes or {}).items()}
+    changed = {key: _by_name(value, key, own) for key, value in (set or {}).items()}
     if isinstance(scenario, Mapping):
         raw = _by_name({"name": "notebook", **scenario, **({} if seed is None else {"seed": seed})}, "", own)
         found, source = scenario_of(raw, changed, "scenario"), ""
     else:
         found, source = load_scenario(str(scenario), changed, seed), str(scenario)
     plugins = load_plugins(found, allow_plugins, plugin_folders(source), own)
-    summary = run_scenario(found, None if out is None else str(out), plugins, quiet)
-    return Path(summary["folder"])
+    summary = run_scenario(found, None if out is None else os.fspath(out), plugins, quiet, announce=False)
+    return load_run(summary["folder"])
 
 
 def study(
@@ -52,13 +58,13 @@ def study(
     values: Mapping[str, Sequence[Any] | str],
     *,
     seeds: int = 3,
-    changes: Changes | None = None,
+    set: Changes | None = None,
     out: str | Path | None = None,
     jobs: int | None = None,
-    quiet: bool = True,
+    quiet: bool = False,
     allow_plugins: bool = False,
-) -> Path:
-    """Run every combination of values over seeds, skipping what is done, and return the study's folder, for load_study.
+) -> Study:
+    """Run every combination of values over seeds, skipping what is done, and return the study.
 
     Values are lists, or ranges such as "5..20:5". Every run has a process of its own: your own classes must be in a
     module beside the notebook, and plugins allowed. Runs that fail raise a warning and do not stop the others.
@@ -69,27 +75,27 @@ def study(
     sources = tuple([str(scenario)] if isinstance(scenario, str | Path) else scenario)
     varied = {key: value if isinstance(value, str) else tuple(value) for key, value in values.items()}
     name = find_scenario(sources[0]).stem
-    plan = plan_study(StudyFile(name=name, scenarios=sources, vary=varied, set=dict(changes or {}), seeds=seeds))
+    plan = plan_study(StudyFile(name=name, scenarios=sources, vary=varied, set=dict(set or {}), seeds=seeds))
     return _run_plan(plan, Path(out or f"studies/{name}"), jobs, quiet, allow_plugins)
 
 
 def compare(
     scenario: str | Path,
-    algorithms: Sequence[str],
+    algorithms: Sequence[str] = ("rwsadmm", "fedavg_ft"),
     *,
     seeds: int = 3,
-    changes: Changes | None = None,
+    set: Changes | None = None,
     out: str | Path | None = None,
     jobs: int | None = None,
-    quiet: bool = True,
+    quiet: bool = False,
     allow_plugins: bool = False,
-) -> Path:
-    """Run algorithms, and always local training, on the same world and data; return the folder, for load_study."""
+) -> Study:
+    """Run algorithms, and always local training, on the same world and data; return them as a study."""
     from fedmule.simulator.scenario.load import find_scenario
     from fedmule.simulator.studies.compare import plan_comparison
 
     folder = Path(out or f"studies/{find_scenario(str(scenario)).stem}-algorithms")
-    plan = plan_comparison(folder.name, str(scenario), algorithms, changes or {}, seeds, allow_plugins=allow_plugins)
+    plan = plan_comparison(folder.name, str(scenario), algorithms, set or {}, seeds, allow_plugins=allow_plugins)
     return _run_plan(plan, folder, jobs, quiet, allow_plugins)
 
 
@@ -102,10 +108,10 @@ def find(
     quantity: str | None = None,
     seeds: int = 5,
     tolerance: float | None = None,
-    changes: Changes | None = None,
+    set: Changes | None = None,
     out: str | Path | None = None,
     jobs: int | None = None,
-    quiet: bool = True,
+    quiet: bool = False,
     allow_plugins: bool = False,
 ) -> Found:
     """Find the smallest value of a key, such as `by="vehicle.speed_mps=1..20"`, that is good enough.
@@ -118,20 +124,19 @@ def find(
     from fedmule.simulator.studies.search import answer
 
     name, target = target_of(gain, at_least, quantity)
-    question = ask(
-        str(scenario), by, target, quantity=name, seeds=seeds, tolerance=tolerance, changes=dict(changes or {})
-    )
+    question = ask(str(scenario), by, target, quantity=name, seeds=seeds, tolerance=tolerance, changes=dict(set or {}))
     folder = None if out is None else Path(out)
     found = answer(question, folder, jobs=jobs, allow_plugins=allow_plugins, quiet=quiet)
     _warn(found.failures, len(found.table) * seeds)
     return found
 
 
-def _run_plan(plan: Plan, out: Path, jobs: int | None, quiet: bool, allow_plugins: bool) -> Path:
+def _run_plan(plan: Plan, out: Path, jobs: int | None, quiet: bool, allow_plugins: bool) -> Study:
+    from fedmule.analysis.studies import load_study
     from fedmule.simulator.studies.batch import run_plan
 
     _warn(run_plan(plan, out, jobs=jobs, quiet=quiet, allow_plugins=allow_plugins).failures, len(plan.points), 4)
-    return out
+    return load_study(out)
 
 
 def _warn(failures: Sequence[Failure], total: int, stacklevel: int = 3) -> None:

@@ -153,14 +153,18 @@ def points_progress(quiet: bool, total: int, before: int) -> NoPoints:
     """Progress of a batch of `total` points, `before` of them done already."""
     if quiet:
         return NoPoints()
-    return (PointsBar if sys.stderr.isatty() else PointsLines)(total, before)
+    return (PointsBar if _shows_bars() else PointsLines)(total, before)
 
 
 def progress_for(quiet: bool, visits: int | None) -> Silent:
-    """A bar on a terminal, plain lines elsewhere."""
+    """A bar on a terminal and in a notebook, plain lines elsewhere."""
     if quiet:
         return Silent()
-    return Bar(visits) if sys.stderr.isatty() else Lines(sys.stderr)
+    return Bar(visits) if _shows_bars() else Lines(sys.stderr)
+
+
+def _shows_bars() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def _status(ledger: Ledger) -> str:
@@ -219,8 +223,8 @@ def _payload_line(summary: Summary) -> str:
     )
 
 
-def summary_text(summary: Summary, folder: str) -> str:
-    """What was learnt, at what cost, and where the results are."""
+def summary_text(summary: Summary, folder: str, code: bool = True) -> str:
+    """What was learnt, at what cost, and where the results are; with `code` how to load them."""
     sent = summary["bytes_down"] + summary["bytes_up"] + summary["bytes_between"]
     token, why = summary["token_test_acc"], summary["stopped_by"]
     delivered = summary["delivered"] / summary["active"] if summary["active"] else 0.0
@@ -241,6 +245,6 @@ def summary_text(summary: Summary, folder: str) -> str:
         *([_meetings_line(summary)] if summary["meetings"] else []),
         *([f"  verdict  {summary['verdict']}"] if summary.get("verdict") else []),
         f"  results  {folder}",
-        f'           from fedmule import load_run; run = load_run("{folder}"); run.contacts',
+        *([f'           from fedmule import load_run; run = load_run("{folder}"); run.contacts'] if code else []),
     ]
     return "\n".join(lines)

@@ -38,12 +38,14 @@ def run_scenario(
     interruptible: bool = True,
     resume: bool = False,
     keep_models: bool | None = None,
+    announce: bool = True,
 ) -> RunSummary:
     """Run a scenario into a new folder and return its summary, which names the folder as `folder`.
 
     `interruptible`: Ctrl-C and SIGTERM end the run after the present visit, with all that was done so far in the
     folder. `resume`: resume the unfinished run of this scenario in the folder, if there is one. `keep_models`: whether
-    models are kept where `log.models` does not say; None: if they are small.
+    models are kept where `log.models` does not say; None: if they are small. `announce`: print what is run and, at the
+    end, its summary, unless `quiet`.
     """
     identity = identity_of(scenario, plugins)
     old = folder_to_resume(out, scenario, identity) if resume else None
@@ -59,12 +61,13 @@ def run_scenario(
     if checkpoint is not None:
         checkpoint.resume(simulation)
     if not quiet:
-        learning = scenario.learning
-        sys.stderr.write(
-            f"{scenario.name}: {scenario.clients.count} clients, {learning.algorithm.kind} on "
-            f"{learning.dataset.kind}, seed {scenario.seed}, {simulation.learner.device} → {folder}\n"
-            f"memory: about {readable(simulation.learner.memory_bytes)} on {simulation.learner.device}\n"
-        )
+        if announce:
+            learning = scenario.learning
+            sys.stderr.write(
+                f"{scenario.name}: {scenario.clients.count} clients, {learning.algorithm.kind} on "
+                f"{learning.dataset.kind}, seed {scenario.seed}, {simulation.learner.device} → {folder}\n"
+                f"memory: about {readable(simulation.learner.memory_bytes)} on {simulation.learner.device}\n"
+            )
         if resume:
             sys.stderr.write(_resumed(old, checkpoint))
         for warning in simulation.world.warnings:
@@ -89,7 +92,7 @@ def run_scenario(
         log.release()
     if checkpoints.problem is not None and not quiet:
         sys.stderr.write(f"warning: {checkpoints.problem}\n")
-    if not quiet:
+    if announce and not quiet:
         sys.stdout.write(summary_text(summary, str(folder)) + "\n")
     return {**summary, "folder": str(folder)}
 

@@ -57,7 +57,7 @@ def test_documented_columns_of_a_studys_index(run: Run, tmp_path: Path) -> None:
     text = (DOCS / "studies.md").read_text(encoding="utf-8").split("The columns of the index: ")[1].split("\n\n")[0]
     names = re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", text))
     values = {"vehicle.speed_mps": [5]}
-    fedmule.study("smoke", values, seeds=1, changes={"stop.visits": 2}, out=tmp_path / "study", jobs=1)
+    fedmule.study("smoke", values, seeds=1, set={"stop.visits": 2}, out=tmp_path / "study", jobs=1)
     index = load_study(tmp_path / "study").index
     summary = [key for key in run.summary if key not in ("name", "seed")]
     assert list(index.columns) == [*names[:4], "vehicle.speed_mps", *names[4:], *summary]

@@ -143,8 +143,8 @@ def studies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Studies over three parameters and over algorithms."""
     folder = tmp_path_factory.mktemp("studies")
     three = {"vehicle.speed_mps": [5, 10], "vehicle.jump": [0.1, 0.5], "vehicle.walk": ["degree", "lazy"]}
-    fedmule.study("smoke", three, seeds=2, changes=TINY, out=folder / "three", jobs=1)
-    fedmule.compare("smoke", ["fedavg"], seeds=2, changes=TINY, out=folder / "algorithms", jobs=1)
+    fedmule.study("smoke", three, seeds=2, set=TINY, out=folder / "three", jobs=1)
+    fedmule.compare("smoke", ["fedavg"], seeds=2, set=TINY, out=folder / "algorithms", jobs=1)
     return folder
 
 

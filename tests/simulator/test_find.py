@@ -227,7 +227,7 @@ def test_from_python_where_the_quantity_falls() -> None:
     """Three visits cost driving time in inverse proportion to speed."""
     found = fedmule.find(
         "tiny.toml", "vehicle.speed_mps=1..9:2", quantity="travel_s", at_least=40.0, seeds=2, jobs=1,
-        changes={"learning.evaluate_every": 3},
+        set={"learning.evaluate_every": 3},
     )  # fmt: skip
     study = load_study(found.folder)
     assert found.folder == Path("studies/tiny-vehicle.speed_mps")

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 import torch
 
-from fedmule.analysis import load_run
 from fedmule.simulator import api
 from fedmule.simulator.cli import main
 from fedmule.simulator.engine import Simulation
@@ -78,7 +77,7 @@ def last_accuracies(run: Any) -> np.ndarray:
     ids=["mlr", "mlp", "digits, prior", "sonar, ditto", "ifca", "neighbourhood", "two vehicles", "between"],
 )
 def test_models_read_back_are_as_accurate_as_in_the_run(keys: dict[str, Any]) -> None:
-    run = load_run(api.run("smoke", {**SHORT, **keys}))
+    run = api.run("smoke", {**SHORT, **keys})
     np.testing.assert_allclose(read_back(run), last_accuracies(run), atol=1e-12)
     assert read_back(run, token=True).mean() == pytest.approx(run.summary["token_test_acc"], abs=1e-9)
     assert not (run.folder / "models.partial").exists()
@@ -87,7 +86,7 @@ def test_models_read_back_are_as_accurate_as_in_the_run(keys: dict[str, Any]) ->
 def test_a_module_of_your_own_needs_to_be_allowed() -> None:
     Path("nets.py").write_text(NET)
     keys = {**SHORT, "learning.dataset": "digits", "learning.model": {"kind": "nets:Net", "width": 4}}
-    run = load_run(api.run("smoke", keys, allow_plugins=True))
+    run = api.run("smoke", keys, allow_plugins=True)
     with pytest.raises(UserError, match="allow-plugins"):
         run.model(client=0)
     plugins = {"learning.model": __import__("nets").Net}
@@ -110,7 +109,7 @@ def test_predictions_for_a_file(capsys: pytest.CaptureFixture[str]) -> None:
         "clients.count": 8,
         "learning.step_size": 0.5,
     }
-    run = load_run(api.run("smoke", {**SHORT, "stop.visits": 60, **keys}, out="r"))
+    run = api.run("smoke", {**SHORT, "stop.visits": 60, **keys}, out="r")
     new = pd.DataFrame({"place": ["a", "b"], "noise": [0.0, 0.0], "heat": [0.3, -0.3], "label": ["elk", "elk"]})
     new.to_csv("new.csv", index=False)
     assert main(["predict", "r", "new.csv", "--client", "3"]) == 0
@@ -126,7 +125,7 @@ def test_predictions_for_a_file(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.fixture
 def kept() -> Path:
-    return api.run("smoke", {**SHORT, "learning.dataset": "sonar"}, out="kept")
+    return api.run("smoke", {**SHORT, "learning.dataset": "sonar"}, out="kept").folder
 
 
 @pytest.mark.parametrize(
@@ -181,7 +180,7 @@ def test_a_folder_that_is_broken_or_of_another_program(kept: Path) -> None:
 
 def test_models_are_kept_where_they_are_small_or_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     def has_models(**keys: Any) -> bool:
-        return (api.run("smoke", {**SHORT, **keys}) / "models").exists()
+        return (api.run("smoke", {**SHORT, **keys}).folder / "models").exists()
 
     assert has_models()
     assert not has_models(**{"log.models": False})
@@ -193,12 +192,12 @@ def test_models_are_kept_where_they_are_small_or_wanted(monkeypatch: pytest.Monk
 def test_studies_keep_models_only_if_asked() -> None:
     for wanted, out in ((None, "a"), (True, "b")):
         changes = {**SHORT, **({} if wanted is None else {"log.models": wanted})}
-        folder = api.study("smoke", {"vehicle.speed_mps": [5]}, seeds=1, changes=changes, out=out, jobs=1)
-        assert len(list(folder.glob("runs/*/models"))) == (wanted is True)
+        study = api.study("smoke", {"vehicle.speed_mps": [5]}, seeds=1, set=changes, out=out, jobs=1)
+        assert len(list(study.folder.glob("runs/*/models"))) == (wanted is True)
 
 
 def test_the_same_seed_keeps_the_same_models() -> None:
-    first, again = (api.run("smoke", SHORT, out=out) for out in ("one", "two"))
+    first, again = (api.run("smoke", SHORT, out=out).folder for out in ("one", "two"))
     for name in ("model.json", "clients.safetensors", "tokens.safetensors"):
         assert (first / "models" / name).read_bytes() == (again / "models" / name).read_bytes()
     shutil.rmtree(first)

@@ -34,21 +34,22 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_simulate_is_fedmule_run(tmp_path: Path) -> None:
-    folder = fedmule.run("smoke", FEW, seed=3)
-    assert folder == Path("runs/smoke")
+    found = fedmule.run("smoke", FEW, seed=3)
+    assert found.folder == Path("runs/smoke")
     options = [f"--set={key}={value}" for key, value in FEW.items()]
     assert main(["run", "smoke", *options, "--seed", "3", "--quiet", "--out", "other"]) == 0
-    same(load_run(folder).contacts, load_run("other").contacts)
+    same(found.contacts, load_run("other").contacts)
+    same(load_run(found).contacts, found.contacts)  # a run is as good as its folder
 
 
 def test_a_scenario_may_be_a_dict_with_classes_in_it() -> None:
     tables = {"clients": {"count": 4, "mobility": {"kind": Row, "gap_m": 30.0}}, "stop": {"visits": 4}}
-    run = load_run(fedmule.run(tables, seed=1, out="mine"))
+    run = fedmule.run(tables, seed=1, out="mine")
     assert run.scenario["seed"] == 1
     assert run.scenario["clients"]["mobility"]["kind"] == "test_python_api:Row"
     positions = run.track[run.track["node"] == "client"].drop_duplicates("id").sort_values("id")
     assert list(positions["x_m"]) == [20, 50, 80, 110]
-    changed = load_run(fedmule.run("smoke", {**FEW, "clients.mobility": Row}))
+    changed = fedmule.run("smoke", {**FEW, "clients.mobility": Row})
     assert changed.scenario["clients"]["mobility"] == "test_python_api:Row"
 
 
@@ -65,9 +66,39 @@ def test_a_study_warns_of_runs_that_fail(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x,label\n1,0\n2,1\n")
     data = ["synthetic", {"kind": "file", "path": str(tmp_path / "data.csv")}]
     with pytest.warns(UserWarning, match="2 of 4 runs failed; the first error: "):
-        folder = fedmule.study("smoke", {"learning.dataset": data}, seeds=2, changes=FEW, jobs=1)
-    assert folder == Path("studies/smoke")
-    study = load_study(folder)
+        study = fedmule.study("smoke", {"learning.dataset": data}, seeds=2, set=FEW, jobs=1)
+    assert study.folder == Path("studies/smoke")
+    assert load_study(study).index.equals(study.index)
     assert list(study.index["status"]) == ["done", "done", "failed", "failed"]
     assert list(study.done["seed"]) == [0, 1]
     assert set(study.done["clients"]) == {4}
+
+
+def test_a_run_shows_itself_in_short(capsys: pytest.CaptureFixture[str]) -> None:
+    run = fedmule.run("smoke", {**FEW, "name": "<b>bold</b>"}, out="r")
+    assert capsys.readouterr().out == ""
+    text = repr(run)
+    assert "personal models" in text
+    assert len(text) < 1000
+    shown = run._repr_html_()
+    assert "&lt;b&gt;bold" in shown
+    assert "<b>" not in shown
+    assert shown.count("data:image/png;base64,") == 1
+    assert run.plot().axes
+    assert run.replay() == Path("r/replay.html")
+    assert "<html" in Path("r/replay.html").read_text()
+    assert run.replay("here.html").exists()
+
+
+def test_a_study_shows_itself_in_short() -> None:
+    study = fedmule.study(
+        "smoke", {"vehicle.speed_mps": [5, 10], "radio.range_m": "20..90:10"}, seeds=1, set=FEW, jobs=2
+    )
+    text = repr(study)
+    assert text.startswith("studies/smoke: 16 runs, 16 done\nvehicle.speed_mps")
+    assert len(text.splitlines()) == 2 + 1 + 16
+    assert "data:image/png" in study._repr_html_()
+    compared = fedmule.compare("smoke", seeds=1, set=FEW, jobs=2)
+    assert list(compared.index["learning.algorithm"]) == ["local", "rwsadmm", "fedavg_ft"]
+    assert compared.plot().axes
+    assert compared.replay().exists()
