@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -11,6 +12,7 @@ from fedmule.simulator.commands import (
     arguments,
     check,
     compare,
+    completion,
     data,
     find,
     link,
@@ -21,6 +23,7 @@ from fedmule.simulator.commands import (
     replay,
     report,
     run,
+    schema,
     study,
     traces,
 )
@@ -32,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     words = list(sys.argv[1:] if argv is None else argv)
     parser, names = _parser()
+    if "_ARGCOMPLETE" in os.environ:
+        completion.complete(parser)
     given = parser.parse_args(_known(words, names))
     try:
         return int(given.command(given))
@@ -58,7 +63,24 @@ def _parser() -> tuple[arguments.Parser, list[str]]:
     )
     parser.add_argument("--version", action="version", version=f"fedmule {_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (run, overview, new, check, replay, report, predict, study, compare, find, paper, data, link, traces):
+    for module in (
+        run,
+        overview,
+        new,
+        check,
+        replay,
+        report,
+        predict,
+        study,
+        compare,
+        find,
+        paper,
+        data,
+        link,
+        traces,
+        schema,
+        completion,
+    ):
         module.add(commands)
     return parser, list(commands.choices)
 

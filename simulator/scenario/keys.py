@@ -24,7 +24,13 @@ LonLat = Annotated[
     tuple[Annotated[float, Field(ge=-180, le=180)], Annotated[float, Field(gt=-90, lt=90)]], Field(strict=False)
 ]
 Span = Annotated[tuple[NotNegative, NotNegative], Field(strict=False)]
-OneOrSpan = Annotated[Span, BeforeValidator(lambda value: (value, value) if type(value) in (int, float) else value)]
+OneOrSpan = Annotated[
+    Span,
+    BeforeValidator(
+        lambda value: (value, value) if type(value) in (int, float) else value,
+        json_schema_input_type=NotNegative | Span,
+    ),
+]
 PositiveSpan = Annotated[tuple[Positive, Positive], Field(strict=False)]
 PositiveTriple = Annotated[tuple[Positive, Positive, Positive], Field(strict=False)]
 AtLeastHalf = Annotated[float, Field(ge=0.5)]

@@ -36,7 +36,13 @@ class LevyKeys(Part):
 
 
 # A number is short for { chance = number }.
-Levy = Annotated[LevyKeys, BeforeValidator(lambda value: {"chance": value} if type(value) in (int, float) else value)]
+Levy = Annotated[
+    LevyKeys,
+    BeforeValidator(
+        lambda value: {"chance": value} if type(value) in (int, float) else value,
+        json_schema_input_type=LevyKeys | Share,
+    ),
+]
 LEVY = (
     "jumps of several hops along the contact graph, and beyond it where it is not connected; a number is short for "
     "{ chance = number }"
