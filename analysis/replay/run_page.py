@@ -54,7 +54,7 @@ def run_page(run: Run) -> str:
         "size_m": size_m,
         "schematic": schematic,
         "ground": ground_of(run.scenario),
-        "range_m": _table(run.scenario["radio"]).get("range_m"),
+        "range_m": run.manifest.get("range_m") or _table(run.scenario["radio"]).get("range_m"),
         "vehicles": vehicles,
         "clients": clients,
         "end_s": end_s,

@@ -129,6 +129,7 @@ class RunLog(NoLog):
         keep: dict[str, int] | None = None,
         identity: dict[str, Any] | None = None,
         keep_models: bool | None = False,
+        range_m: float | None = None,
     ) -> None:
         self.folder = folder
         self._scenario, self._keep_models = scenario, keep_models
@@ -143,6 +144,7 @@ class RunLog(NoLog):
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             "finished": False,
             "stopped_by": None,
+            "range_m": range_m,
             "device": device,
             "host": platform.node(),
             "system": platform.platform(),

@@ -57,7 +57,9 @@ def run_scenario(
     keep = None if old is None else {} if checkpoint is None else checkpoint.rows
     device = str(simulation.learner.device)
     kept = keep_models if scenario.log.models is None else scenario.log.models
-    log = RunLog(folder, scenario, device, simulation.world.warnings, keep, identity.as_dict(), kept)
+    world = simulation.world
+    range_m = world.hearing.radio.range_m if world.placed else None  # on open ground
+    log = RunLog(folder, scenario, device, world.warnings, keep, identity.as_dict(), kept, range_m)
     if checkpoint is not None:
         checkpoint.resume(simulation)
     if not quiet:

@@ -27,7 +27,7 @@ class Chart {
       canvas.width = Math.max(1, Math.round(box.width * this.ratio));
       canvas.height = Math.max(1, Math.round(box.height * this.ratio));
     }
-    this.left = 40;
+    this.left = 48;
     this.high = box.height - 26;
     this.wide = Math.max(1, box.width - this.left - 8);
     this.cached.forEach((canvas, i) => this.drawAll(canvas.getContext("2d"), i === 1));

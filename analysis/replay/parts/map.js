@@ -244,6 +244,16 @@ class MapDrawing {
     if (Number.isNaN(history.x[vehicle])) return;
     const x = view.screenX(history.x[vehicle]);
     const y = view.screenY(history.y[vehicle]);
+    const range = history.content.range_m;
+    if (range) {
+      context.beginPath();
+      context.arc(x, y, range * view.scale, 0, 2 * Math.PI);
+      context.strokeStyle = this.colour("vehicle-range");
+      context.lineWidth = 1;
+      context.setLineDash([3, 4]);
+      context.stroke();
+      context.setLineDash([]);
+    }
     context.save();
     context.translate(x, y);
     context.scale(view.figureScale, view.figureScale);

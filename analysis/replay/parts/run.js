@@ -43,6 +43,7 @@ class Replay {
     paintScale(byId("scale"));
     const kinds = new Set(content.ground.shapes.map((shape) => shape.kind));
     if (content.ground.roads.length) kinds.add("road");
+    if (content.range_m) kinds.add("range");
     for (const item of document.querySelectorAll("[data-kind]")) item.hidden = !kinds.has(item.dataset.kind);
     const error = numberText(Math.max(content.exact_to_m, 0.01), 2);
     byId("exact").textContent = content.schematic
