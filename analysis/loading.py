@@ -51,7 +51,7 @@ class Run:
     def __repr__(self) -> str:
         if not self.summary:
             return f"{self.folder}: a run under way or killed, {len(self.contacts)} contacts so far"
-        return summary_text(self.summary, str(self.folder), code=False)  # type: ignore[arg-type]
+        return summary_text(self.summary, str(self.folder), hints=False)  # type: ignore[arg-type]
 
     def _repr_html_(self) -> str:
         """The summary and its figure, for a notebook."""

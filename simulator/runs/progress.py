@@ -223,8 +223,8 @@ def _payload_line(summary: Summary) -> str:
     )
 
 
-def summary_text(summary: Summary, folder: str, code: bool = True) -> str:
-    """What was learnt, at what cost, and where the results are; with `code` how to load them."""
+def summary_text(summary: Summary, folder: str, hints: bool = True) -> str:
+    """What was learnt, at what cost, where the results are, with `hints` what to do next, and the verdict."""
     sent = summary["bytes_down"] + summary["bytes_up"] + summary["bytes_between"]
     token, why = summary["token_test_acc"], summary["stopped_by"]
     delivered = summary["delivered"] / summary["active"] if summary["active"] else 0.0
@@ -243,8 +243,8 @@ def summary_text(summary: Summary, folder: str, code: bool = True) -> str:
         f"{summary['active']} exchanges got through"
         + (f"; {summary['missed']} times a client was not reached" if summary["missed"] else ""),
         *([_meetings_line(summary)] if summary["meetings"] else []),
-        *([f"  verdict  {summary['verdict']}"] if summary.get("verdict") else []),
         f"  results  {folder}",
-        *([f'           from fedmule import load_run; run = load_run("{folder}"); run.contacts'] if code else []),
+        *([f"           fedmule replay {folder} plays it on its map, fedmule report {folder} draws it"] if hints else []),
+        *([f"  verdict  {summary['verdict']}"] if summary.get("verdict") else []),
     ]
     return "\n".join(lines)

@@ -103,7 +103,7 @@ def test_other_values_are_refused(value: str, tmp_path: Path, capsys: pytest.Cap
 def test_the_text_of_a_run_ends_with_the_verdict(small: Small, tmp_path: Path) -> None:
     found = run(small(), tmp_path / "run")
     lines = summary_text(found.summary, "there").splitlines()  # type: ignore[arg-type]
-    assert lines[-3] == f"  verdict  {found.summary['verdict']}"
+    assert lines[-1] == f"  verdict  {found.summary['verdict']}"
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["verdict"] == found.summary["verdict"]
     older = {key: value for key, value in found.summary.items() if key != "verdict"}
     assert "verdict" not in summary_text(older, "there")  # type: ignore[arg-type]

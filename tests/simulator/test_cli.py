@@ -47,7 +47,7 @@ def test_a_run_by_name_from_any_folder(tmp_path: Path) -> None:
         assert word in done.stdout
     files = {p.name for p in (tmp_path / "runs/smoke").iterdir()}
     tables = {f"{name}.parquet" for name in ("contacts", "clients", "track", "graph", "meetings")}
-    assert files == tables | {"scenario.toml", "manifest.json", "summary.json"}
+    assert files == tables | {"scenario.toml", "manifest.json", "summary.json", "models"}
     manifest = json.loads((tmp_path / "runs/smoke/manifest.json").read_text())
     assert manifest["finished"] is True
     assert manifest["versions"]["torch"].startswith("2.")
