@@ -50,7 +50,7 @@ def _new(given: Any) -> int:
 
 def _beside(source: Path, value: Any) -> list[str]:
     """The files in the scenario's folder, or below it, that its values name, and their cards."""
-    from fedmule.learning.data.card import CARD
+    from fedmule.learning.data.card import card_path
 
     if isinstance(value, dict):
         value = list(value.values())
@@ -58,7 +58,8 @@ def _beside(source: Path, value: Any) -> list[str]:
         return list(dict.fromkeys(name for inner in value for name in _beside(source, inner)))
     if not isinstance(value, str) or Path(value).is_absolute() or ".." in Path(value).parts:
         return []
-    return [name for name in (value, f"{value}{CARD}") if name and (source.parent / name).is_file()]
+    beside = [value, str(card_path(Path(value)))] if value else []
+    return [name for name in beside if (source.parent / name).is_file()]
 
 
 def _write(target: Path, content: bytes) -> None:

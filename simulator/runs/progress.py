@@ -244,7 +244,11 @@ def summary_text(summary: Summary, folder: str, hints: bool = True) -> str:
         + (f"; {summary['missed']} times a client was not reached" if summary["missed"] else ""),
         *([_meetings_line(summary)] if summary["meetings"] else []),
         f"  results  {folder}",
-        *([f"           fedmule replay {folder} plays it on its map, fedmule report {folder} draws it"] if hints else []),
+        *(
+            [f"           fedmule replay {folder} plays it on its map, fedmule report {folder} draws it"]
+            if hints
+            else []
+        ),
         *([f"  verdict  {summary['verdict']}"] if summary.get("verdict") else []),
     ]
     return "\n".join(lines)

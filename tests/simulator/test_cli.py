@@ -189,11 +189,11 @@ def test_a_partition_is_drawn(tmp_path: Path) -> None:
 def test_a_finished_run_is_never_overwritten(tmp_path: Path) -> None:
     arguments = ["run", "smoke", "--out", "run", "--quiet", "--set", "stop.visits=2"]
     assert fedmule(*arguments, cwd=tmp_path).returncode == 0
-    before = {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir()}
+    before = {p.name: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()}
     done = fedmule(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert "holds a run already" in done.stderr
-    assert {p.name: p.read_bytes() for p in (tmp_path / "run").iterdir()} == before
+    assert {p.name: p.read_bytes() for p in (tmp_path / "run").rglob("*") if p.is_file()} == before
 
 
 def test_a_run_folder_runs_again_to_the_same_end(tmp_path: Path) -> None:

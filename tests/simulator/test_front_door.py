@@ -70,10 +70,10 @@ def test_a_new_scenario_is_the_one_that_it_was_copied_from(source: str, capsys: 
 def test_a_copy_of_a_copy_brings_its_data_and_their_card() -> None:
     Path("old").mkdir()
     Path("old/data.csv").write_text("client,a,label\n" + "0,1.0,x\n1,2.0,y\n" * 20)
-    Path("old/data.csv.card.toml").write_text('title = "mine"\n')
+    Path("old/data.card.toml").write_text('title = "mine"\n')
     Path("old/one.toml").write_text('learning = { dataset = { kind = "file", path = "data.csv" } }\n')
     assert main(["new", "two", "--from", "old/one.toml"]) == 0
-    assert {path.name for path in Path().iterdir()} == {"old", "two.toml", "data.csv", "data.csv.card.toml"}
+    assert {path.name for path in Path().iterdir()} == {"old", "two.toml", "data.csv", "data.card.toml"}
     assert main(["new", "three", "--from", "two.toml"]) == 0  # the same data beside it: nothing to copy
 
 
