@@ -1,4 +1,4 @@
-"""What a walk policy is told, against the log of the same run."""
+"""What a walk policy knows, against the log of the same run."""
 
 from __future__ import annotations
 
