@@ -11,6 +11,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from fedmule.analysis.findings import COMPARED, findings
 from fedmule.analysis.measures import GAIN, PERSONAL
 from fedmule.analysis.plots import draw_comparison, draw_costs, draw_curves, draw_effect, draw_heat, draw_search
 from fedmule.analysis.plots.curves import COSTS
@@ -23,7 +24,6 @@ from fedmule.analysis.studies import Study, combinations_table
 RESULTS = (GAIN, PERSONAL, "token_test_acc", "sim_time_s", "bytes")
 MOST_PANELS = 12
 MOST_LETTERS = 60  # of all labels below one panel of effects; more are drawn at an angle
-COMPARED = ("learning.algorithm", "column")  # what comparisons and experiments vary
 
 
 def study_content(study: Study) -> Content:
@@ -34,7 +34,8 @@ def study_content(study: Study) -> Content:
         if study.study.get("common_random_numbers", True)
         else "Every combination has seeds of its own."
     )
-    content = Content(f"Study {name}", combinations_table(study.index, study.parameters), legend=legend)
+    table, found = combinations_table(study.index, study.parameters), " ".join(findings(study))
+    content = Content(f"Study {name}", table, found, legend)
     if len(study.done):
         _search(study, content)
         _figures(study, study.free(), content)

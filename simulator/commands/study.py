@@ -51,8 +51,9 @@ def add(commands: Any) -> None:
 def _study(given: Any) -> int:
     from pathlib import Path
 
+    from fedmule.analysis.findings import findings
     from fedmule.analysis.result_tables import as_text
-    from fedmule.analysis.studies import combinations_table
+    from fedmule.analysis.studies import combinations_table, load_study
     from fedmule.simulator.studies.batch import run_plan
     from fedmule.simulator.studies.plan import plan_study
 
@@ -65,9 +66,10 @@ def _study(given: Any) -> int:
     )
     if not given.quiet:
         table = combinations_table(outcome.index, list(plan.points[0].parameters))
+        found = "".join(f"{sentence}\n" for sentence in findings(load_study(out)))
         sys.stdout.write(
             f"{as_text(table)}\n\nwritten to {out / 'index.parquet'}\n"
-            f'from fedmule import load_study; study = load_study("{out}"); study.index\n'
+            f"fedmule report {out} draws it, fedmule replay {out} shows it as a page\n\n{found}"
         )
     return report_failures(outcome.failures)
 

@@ -168,6 +168,8 @@ def test_three_parameters_are_heat_maps_with_panels(studies: Path) -> None:
     target = write_report(studies / "three", formats=())
     assert (target / "report.html").stat().st_size > 100_000
     assert len(content.summary) == 1 + 8
+    assert content.verdict.startswith("The gain over training alone is largest at vehicle speed ")
+    assert content.verdict in (target / "report.md").read_text()
 
 
 def test_one_parameter_and_none(studies: Path, tmp_path: Path) -> None:
@@ -188,6 +190,7 @@ def test_one_parameter_and_none(studies: Path, tmp_path: Path) -> None:
 
 def test_algorithms_are_compared(studies: Path) -> None:
     assert drawn(studies / "algorithms") == ["comparison", "effect", "accuracy"]
+    assert "With 2 seeds only large differences show" in content_of(studies / "algorithms").verdict
     write_report(studies / "algorithms", formats=())
 
 

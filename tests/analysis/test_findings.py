@@ -1,0 +1,74 @@
+"""What studies say they found: the sentences follow from the index, and claim no more than it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedmule.analysis.findings import findings
+from fedmule.analysis.studies import Study
+
+
+def study(
+    gain: Any,
+    seeds: int,
+    status: str = "done",
+    speeds: tuple[float, ...] = (2, 8),
+    ranges: tuple[float, ...] = (30, 90),
+) -> Study:
+    rows = [
+        {"run": f"r{seed}-{v}-{r}", "scenario": "x", "seed": seed, "replication": seed, "status": status,
+         "vehicle.speed_mps": v, "radio.range_m": r, "gain_over_alone": gain(v, r, seed),
+         "personal_test_acc_mean": 0.5 + (gain(v, r, seed) or 0.0)}
+        for seed in range(seeds) for v in speeds for r in ranges
+    ]  # fmt: skip
+    vary = {"vehicle.speed_mps": list(speeds), "radio.range_m": list(ranges)}
+    return Study(Path("nowhere"), {"vary": vary, "zip": [], "scenarios": ["x"]}, pd.DataFrame(rows))
+
+
+def test_effects_are_paired_by_seed() -> None:
+    """Seeds differ by far more than the speed is worth, which is the same in each but for a little."""
+    found = findings(study(lambda v, r, seed: 0.01 * (v + r / 30) + 0.2 * seed + 0.001 * ((seed + v) % 3), 6))
+    assert found[0].startswith(
+        "The gain over training alone is largest at vehicle speed 8 m/s, radio range 90 m: +61.1"
+    )
+    assert "and smallest at vehicle speed 2 m/s, radio range 30 m: +53.1 points" in found[0]
+    assert found[1] == "The vehicle is worth it, beyond the interval over seeds, in 4 of 4 combinations."
+    assert found[2] == "Averaged over the others and paired by seed:"
+    assert found[3].startswith("Vehicle speed: 8 m/s instead of 2 is worth +6.0 points (± 0.")
+    assert found[3].endswith("more than chance.")
+    assert found[4].startswith("Radio range: 90 m instead of 30 is worth +2.0 points")
+    assert len(found) == 5
+
+
+def test_the_best_of_many_values_of_nothing_is_not_a_finding() -> None:
+    """With values that mean nothing, the best is clearly better than the worst no more often than one time in twenty."""
+    claims, rounds = 0, 200
+    for number in range(rounds):
+        noise = np.random.default_rng(number).normal(0, 0.05, (5, 9))
+        speeds = tuple(float(v) for v in range(1, 10))
+        found = findings(study(lambda v, r, seed, noise=noise: noise[seed, int(v) - 1], 5, speeds=speeds, ranges=(30,)))
+        claims += any("more than chance" in sentence and "no more" not in sentence for sentence in found)
+    assert claims <= 0.1 * rounds
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    assert findings(study(lambda v, r, seed: 0.1, 2, status="failed")) == []
+    without = findings(study(lambda v, r, seed: None, 5))
+    assert without[0].startswith("The personal accuracy is largest at ")
+    assert not any("worth it" in sentence for sentence in without)
+    one = findings(study(lambda v, r, seed: 0.01 * v, 1))
+    assert "±" not in "".join(one)
+    assert "chance" not in "".join(one)
+    assert one[-1].startswith("With 1 seed only large differences show")
+    three = findings(study(lambda v, r, seed: 0.01 * v + 0.001 * seed, 3))
+    assert three[-1].startswith("With 3 seeds only")
+
+
+@pytest.mark.parametrize("seeds", [2, 5])
+def test_a_single_combination_has_no_findings(seeds: int) -> None:
+    assert findings(study(lambda v, r, seed: 0.1, seeds, speeds=(2,), ranges=(30,))) == []
