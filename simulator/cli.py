@@ -17,6 +17,7 @@ from fedmule.simulator.commands import (
     find,
     link,
     new,
+    notebooks,
     overview,
     paper,
     predict,
@@ -27,6 +28,13 @@ from fedmule.simulator.commands import (
     study,
     traces,
 )
+
+# fmt: off
+COMMANDS = (
+    run, overview, new, check, replay, report, predict, study, compare, find, paper, data, link, traces, notebooks, schema,
+    completion,
+)
+# fmt: on
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,24 +71,7 @@ def _parser() -> tuple[arguments.Parser, list[str]]:
     )
     parser.add_argument("--version", action="version", version=f"fedmule {_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (
-        run,
-        overview,
-        new,
-        check,
-        replay,
-        report,
-        predict,
-        study,
-        compare,
-        find,
-        paper,
-        data,
-        link,
-        traces,
-        schema,
-        completion,
-    ):
+    for module in COMMANDS:
         module.add(commands)
     return parser, list(commands.choices)
 

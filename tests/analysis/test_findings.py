@@ -46,7 +46,7 @@ def test_effects_are_paired_by_seed() -> None:
 
 
 def test_the_best_of_many_values_of_nothing_is_not_a_finding() -> None:
-    """With values that mean nothing, the best is clearly better than the worst no more often than one time in twenty."""
+    """With values that mean nothing, the best is seldom clearly better than the worst: one time in twenty."""
     claims, rounds = 0, 200
     for number in range(rounds):
         noise = np.random.default_rng(number).normal(0, 0.05, (5, 9))

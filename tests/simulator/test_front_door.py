@@ -112,3 +112,14 @@ def test_a_table_a_kind_or_a_key_is_explained_alone(capsys: pytest.CaptureFixtur
     assert explained("smoke") == explained("")  # a scenario
     assert main(["check", "--explain", "radoi"]) == 2
     assert "no table, kind or key" in capsys.readouterr().err
+
+
+def test_notebooks_are_copied_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["notebooks", "mine/books"]) == 0
+    source = Path(__file__).parents[2] / "analysis/notebooks"
+    copied = {path.name: path.read_bytes() for path in Path("mine/books").iterdir()}
+    assert copied == {path.name: path.read_bytes() for path in source.glob("*.ipynb")}
+    Path("mine/books/01_first_run.ipynb").write_text("changed")
+    assert main(["notebooks", "mine/books"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert Path("mine/books/01_first_run.ipynb").read_text() == "changed"
