@@ -31,8 +31,8 @@ from fedmule.simulator.commands import (
 
 # fmt: off
 COMMANDS = (
-    run, overview, new, check, replay, report, predict, study, compare, find, paper, data, link, traces, notebooks, schema,
-    completion,
+    run, overview, new, check, replay, report, predict, study, compare, find, paper, data, link, traces,
+    notebooks, schema, completion,
 )
 # fmt: on
 
