@@ -224,6 +224,12 @@ class Way:
         """The last waypoint alone: standing still there."""
         return Way(self.times[-1:], self.positions[-1:])
 
+    def moved(self) -> tuple[float, float]:
+        """Seconds in motion between the first and the last waypoint, and metres; a jump is none."""
+        took, steps_m = np.diff(self.times), np.hypot(*np.diff(self.positions, axis=0).T)
+        moving = (took > 0) & (steps_m > 0)
+        return float(took[moving].sum()), float(steps_m[moving].sum())
+
 
 def first_within(
     t_a: Times, a: FloatArray, t_b: Times, b: FloatArray, distance_m: float, start: float, end: float

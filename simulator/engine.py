@@ -18,7 +18,7 @@ from fedmule.radio.channel import Load, Outcome
 from fedmule.radio.exchange import ideal_exchange
 from fedmule.radio.walks.past import PastContact
 from fedmule.simulator.build import build_learner
-from fedmule.simulator.events import Meeting, Visit
+from fedmule.simulator.events import Drive, Meeting, Visit
 from fedmule.simulator.fitting import steps_that_fit
 from fedmule.simulator.ledger import Ledger
 from fedmule.simulator.meetings import Meetings
@@ -123,11 +123,19 @@ class Simulation:
         for vehicle in self.vehicles:
             vehicle.rest()
         self.world.positions.trajectories.finish(self.env.now)
-        summary = self.ledger.finish(self.env.now, *self.count_reports())
+        summary = self.ledger.finish(self.env.now, *self.count_reports(), self.driven())
         if summary["finished"]:
             self._phase.log.learnt(self.learner, self.env.now)
         self._phase.log.close(summary)
         return summary
+
+    def driven(self) -> Drive | None:
+        """How far the vehicles have driven so far; None with an ideal server."""
+        if self.scenario.learning.server != "vehicle":
+            return None
+        moving_s = sum(vehicle.driven_s for vehicle in self.vehicles)
+        metres = sum(vehicle.driven_m for vehicle in self.vehicles)
+        return Drive(len(self.vehicles), moving_s, metres)
 
     def count_reports(self) -> tuple[int, int]:
         """Number of reports sent to the vehicle so far, and how many of them are lost.
@@ -246,7 +254,8 @@ class Simulation:
             reports = self.learner.reports(delivered, update)
             vehicle.heard(delivered, reports.losses, reports.dual_norms)
         where = begun.began_s, vehicle.number, begun.here
-        self.ledger.visit(Visit(contact, active, begun.exchange, outcome, update, *where, in_passing))
+        setup_s = min(self.world.radio.setup_s, outcome.end_s - begun.began_s)
+        self.ledger.visit(Visit(contact, active, begun.exchange, outcome, update, *where, in_passing, setup_s))
         if self.meetings is not None:
             self.meetings.after_contact(vehicle)
 

@@ -27,6 +27,16 @@ class Visit:
     vehicle: int | None = None  # None for an ideal server
     position: FloatArray | None = None  # [2] of the vehicle when it began
     in_passing: bool = False
+    setup_s: float = 0.0  # of its time was setting up links
+
+
+@dataclass(frozen=True)
+class Drive:
+    """How far a run's vehicles have driven, all together."""
+
+    vehicles: int
+    moving_s: float
+    metres: float
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,16 @@ from numpy.typing import NDArray
 from fedmule.learning.algorithms.base import Update
 from fedmule.learning.evaluate import Overview
 from fedmule.learning.learner import Learner
-from fedmule.simulator.events import Meeting, Visit
-from fedmule.simulator.runs.columns import ClientRows, ContactRow, LastValues, MeetingRow, StopReason, Summary
+from fedmule.simulator.events import Drive, Meeting, Visit
+from fedmule.simulator.runs.columns import (
+    ClientRows,
+    ContactRow,
+    LastValues,
+    MeetingRow,
+    StopReason,
+    Summary,
+    TimeSpent,
+)
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.runs.verdict import mean_known, over_alone
 from fedmule.simulator.scenario import Scenario
@@ -52,6 +60,7 @@ class Ledger:
         self.bytes_down = self.bytes_up = self.bytes_between = self.active = self.delivered = 0
         self._between_logged = 0  # of bytes_between
         self.travel_s = self.airtime_s = self.now = 0.0
+        self._visits_s = self._visits_setup_s = self._visits_airtime_s = 0.0
         self._start_accuracy = self.accuracy
         self._evaluated_at = -1  # the contact after which all clients were evaluated last
         self._evaluated_s = 0.0  # when that was
@@ -197,8 +206,8 @@ class Ledger:
         self._between_logged = self.bytes_between
         self._last = _newer(self._last, values)
 
-    def finish(self, now: float, reports: int, reports_lost: int) -> Summary:
-        """The summary of the run, in which clients have sent so many reports of their positions."""
+    def finish(self, now: float, reports: int, reports_lost: int, drive: Drive | None = None) -> Summary:
+        """The summary of the run, in which clients have sent so many reports, and vehicles have driven so far."""
         self.now = now
         self.over(now)
         if self._evaluated_at != self.contacts:
@@ -224,6 +233,7 @@ class Ledger:
             "host_time_s": self.host_time_s,
             "travel_s": self.travel_s,
             "airtime_s": self.airtime_s,
+            **self._time_spent(drive),
             "bytes_down": self.bytes_down,
             "bytes_up": self.bytes_up,
             "bytes_between": self.bytes_between,
@@ -263,6 +273,9 @@ class Ledger:
             travel_s = visit.began_s - self._last_end_s.get(vehicle, 0.0)
             self._last_end_s[vehicle] = outcome.end_s
             self.visits += 1
+            self._visits_s += outcome.end_s - visit.began_s
+            self._visits_setup_s += visit.setup_s
+            self._visits_airtime_s += outcome.airtime_s
             if visit.contact.visited is not None:
                 self.visits_to[visit.contact.visited] += 1
         if visit.update:
@@ -304,6 +317,20 @@ class Ledger:
             )
         )
         return seen
+
+    def _time_spent(self, drive: Drive | None) -> TimeSpent:
+        """How vehicles have spent their time; nothing known of an ideal server."""
+        if drive is None:
+            nothing: TimeSpent = dict.fromkeys(TimeSpent.__annotations__)  # type: ignore[assignment]
+            return nothing
+        return {
+            "driven_s": drive.moving_s,
+            "driven_m": drive.metres,
+            "visits_s": self._visits_s,
+            "visits_setup_s": self._visits_setup_s,
+            "visits_airtime_s": self._visits_airtime_s,
+            "stood_s": max(0.0, drive.vehicles * self.now - drive.moving_s - self._visits_s),
+        }
 
     def _personal(self) -> _Personal:
         """Accuracies of personal models, as last evaluated."""

@@ -59,6 +59,7 @@ class Vehicle:
         self.client: int | None = None  # the one visited last
         self.target: int | None = None  # the one it drives to
         self.way = Way(np.array([env.now]), world.starts[number][None])  # the present way; it stands still at the end
+        self.driven_s = self.driven_m = 0.0  # in motion so far
         self.free = False
         self.plan = 0  # number of the present plan: to drive somewhere, or to wait
         self.plan_until_s = env.now  # when it will make the next one
@@ -160,6 +161,8 @@ class Vehicle:
     def rest(self) -> None:
         """Stop here, and log the way driven."""
         driven = self.way.until(self._env.now)
+        moved_s, moved_m = driven.moved()
+        self.driven_s, self.driven_m = self.driven_s + moved_s, self.driven_m + moved_m
         self._log(self.number, driven.times, driven.positions)
         self._drive(driven.end())
 

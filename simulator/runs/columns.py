@@ -259,6 +259,29 @@ class MeetingRow:
     delivered: Annotated[bool, Column(TRUTH, "whether both got what the other carries; otherwise nothing has changed")]
 
 
+class TimeSpent(TypedDict):
+    """How vehicles spent their time, all together; null with an ideal server."""
+
+    driven_s: Annotated[
+        float | None,
+        SECONDS(
+            "time in which vehicles were in motion, all together; null, like the next five, with an ideal server",
+            label="time in motion",
+        ),
+    ]
+    driven_m: Annotated[float | None, METRES("the way they drove", label="way driven")]
+    visits_s: Annotated[float | None, SECONDS("time of visits", label="time of visits")]
+    visits_setup_s: Annotated[float | None, SECONDS("of it: setting up links", label="setting up links at visits")]
+    visits_airtime_s: Annotated[float | None, SECONDS("of it: the channel was busy", label="airtime of visits")]
+    stood_s: Annotated[
+        float | None,
+        SECONDS(
+            "time in which they stood between visits: for contacts in passing to end, a client to come, or each other",
+            label="time standing between visits",
+        ),
+    ]
+
+
 class _Totals(TypedDict):
     """The summary without the values that are simply the last ones of contacts."""
 
@@ -369,7 +392,7 @@ class OverAlone(TypedDict):
     verdict: Annotated[str | None, Column(TEXT, "the comparison in a sentence")]
 
 
-class Summary(_Totals, LastValues, OverAlone):
+class Summary(_Totals, TimeSpent, LastValues, OverAlone):
     """summary.json: how the run ended; other keys are totals or last values of a column of contacts."""
 
 

@@ -189,6 +189,11 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
+def kilometres(metres: float) -> str:
+    """Format metres as m or km."""
+    return f"{metres / 1e3:,.1f} km" if metres >= 1e3 else f"{metres:.0f} m"
+
+
 def gigaflops(count: float) -> str:
     """Format floating-point operations as kFLOP, MFLOP or GFLOP."""
     unit, size = next(((u, s) for u, s in (("GFLOP", 1e9), ("MFLOP", 1e6)) if count >= 0.1 * s), ("kFLOP", 1e3))
@@ -214,6 +219,38 @@ def _meetings_line(summary: Summary) -> str:
     )
 
 
+def _time_line(summary: Summary) -> list[str]:
+    """Where the vehicles' time went."""
+    metres = summary["driven_m"]
+    if metres is None:
+        return []
+    driven, visits, setup, air, stood = (
+        clock(summary[key] or 0.0) for key in ("driven_s", "visits_s", "visits_setup_s", "visits_airtime_s", "stood_s")
+    )
+    return [
+        f"  time     driving {kilometres(metres)} {driven}, visits {visits} (setting up links {setup}, on the air "
+        f"{air}), standing between them {stood}"
+    ]
+
+
+def _notes(summary: Summary) -> list[str]:
+    """What a user should know about a run that went differently than hoped."""
+    if not summary["contacts"]:
+        return ["nobody was ever in range: a longer range, more time or another walk may help"]
+    if not summary["delivered"]:
+        return ["nothing got through, every exchange broke off: a longer range or a smaller payload may help"]
+    if not summary["gradient_steps"]:
+        return [f"nobody took a gradient step: {summary['algorithm']} has only handed models on"]
+    never = summary["clients"] - summary["clients_reached"]
+    they = (
+        "1 client never completed an exchange and ends"
+        if never == 1
+        else f"{never} clients never completed an exchange and end"
+    )
+    has_own = summary["clients_alone"] is not None
+    return [f"{they} with the model {'trained alone' if has_own else 'of the start'}"] if never else []
+
+
 def _payload_line(summary: Summary) -> str:
     """Say that a stand-in was trained, and what it stands in for."""
     flops, trained = summary["payload_flops_per_sample"], summary["trained_bytes"]
@@ -236,13 +273,15 @@ def summary_text(summary: Summary, folder: str, hints: bool = True) -> str:
         f"clients (at the start {summary['start_personal_test_acc_mean']:.1%}); token "
         + ("unknown" if token is None else f"{token:.1%}")
         + ("" if summary["prior"] is None else "; each with a prior of the client's own labels"),
-        f"  cost     {megabytes(sent)} on the air in {lasting(summary['airtime_s'])}, driving "
-        f"{clock(summary['travel_s'])}, {summary['gradient_steps']} gradient steps",
+        f"  cost     {megabytes(sent)} on the air in {lasting(summary['airtime_s'])}, {summary['gradient_steps']} "
+        "gradient steps",
+        *_time_line(summary),
         *([_payload_line(summary)] if stand_in else []),
         f"  reached  {summary['clients_reached']} of {summary['clients']} clients; {delivered:.1%} of "
         f"{summary['active']} exchanges got through"
         + (f"; {summary['missed']} times a client was not reached" if summary["missed"] else ""),
         *([_meetings_line(summary)] if summary["meetings"] else []),
+        *(f"  note     {note}" for note in _notes(summary)),
         f"  results  {folder}",
         *(
             [f"           fedmule replay {folder} plays it on its map, fedmule report {folder} draws it"]

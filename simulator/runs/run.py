@@ -23,6 +23,8 @@ from fedmule.simulator.runs.identity import identity_of
 from fedmule.simulator.runs.progress import progress_for, summary_text
 from fedmule.simulator.scenario import Scenario
 
+MUCH_BYTES = 500_000_000  # of memory: worth a line
+
 
 class RunSummary(Summary):
     """The summary of a run, and where its folder is."""
@@ -68,8 +70,9 @@ def run_scenario(
             sys.stderr.write(
                 f"{scenario.name}: {scenario.clients.count} clients, {learning.algorithm.kind} on "
                 f"{learning.dataset.kind}, seed {scenario.seed}, {simulation.learner.device} → {folder}\n"
-                f"memory: about {readable(simulation.learner.memory_bytes)} on {simulation.learner.device}\n"
             )
+            if simulation.learner.memory_bytes >= MUCH_BYTES:
+                sys.stderr.write(f"memory: about {readable(simulation.learner.memory_bytes)} on {device}\n")
         if resume:
             sys.stderr.write(_resumed(old, checkpoint))
         for warning in simulation.world.warnings:

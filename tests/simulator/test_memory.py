@@ -86,12 +86,15 @@ def test_a_run_that_does_not_fit_is_not_begun(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_that_fits_reports_its_memory(
+def test_a_run_that_fits_reports_its_memory_if_it_is_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 87_840)  # the data are there already
     one = ["run", "smoke", "--device", "cpu", "--set", "stop.visits=1"]
+    assert main(one) == 0
+    assert "memory" not in capsys.readouterr().err
+    monkeypatch.setattr("fedmule.simulator.runs.run.MUCH_BYTES", 10_000)
     assert main(one) == 0
     assert re.search(r"^memory: about \d+\.\d [kM]B on cpu$", capsys.readouterr().err, re.MULTILINE)
     assert main([*one, "--quiet"]) == 0

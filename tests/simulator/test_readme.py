@@ -131,6 +131,23 @@ def test_using_what_a_run_has_learnt(desk: Path) -> None:
     assert given["scores"].shape == (3, 10)
 
 
+def test_the_first_run_prints_what_the_readme_shows(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every word, and numbers within a twentieth: another kind of CPU may round differently."""
+    (command,) = re.findall(r"&& \.venv/bin/fedmule (run \S+)\n", README)
+    run, scenario = command.split()
+    assert main([run, str(ROOT / scenario)]) == 0
+    number = re.compile(r"\d+(?:\.\d+)?")
+    shown, printed = (re.sub(r"\([\d.]+ s here\)", "", text) for text in (block("text", ""), capsys.readouterr().out))
+    assert number.sub("#", shown) == number.sub("#", printed)
+    numbers = [[float(found) for found in number.findall(text)] for text in (clocks(shown), clocks(printed))]
+    np.testing.assert_allclose(*numbers, rtol=0.05, atol=1.0)
+
+
+def clocks(text: str) -> str:
+    """A text whose times of day are in minutes."""
+    return re.sub(r"(\d+):(\d\d):(\d\d)", lambda t: f"{60 * int(t[1]) + int(t[2]) + int(t[3]) / 60:.2f}", text)
+
+
 def test_pictures_and_links_exist() -> None:
     for name, page in PAGES.items():
         folder = ROOT if name == "README" else ROOT / "docs"
