@@ -89,11 +89,10 @@ def names_in(
 
 
 def check_header(path: str, label: str | None, client: str | None, recording: str | None) -> None:
-    """Raise a DataError if the columns of a file, which are read without the rest of it, differ from its card."""
+    """Raise a DataError if a file, of which only the names of columns are read, lacks some or differs from its card."""
     file = _checked_path(path)
-    if card := card_beside(file):
-        found = columns_of(file)
-        _check_columns(file, card, _names(card, _named(file, card, label, client, recording), found), found)
+    card, found = card_beside(file) or NO_CARD, columns_of(file)
+    _check_columns(file, card, _names(card, _named(file, card, label, client, recording), found), found)
 
 
 def columns_of(file: Path) -> list[str]:
@@ -144,12 +143,17 @@ def _names(card: Card, given: dict[str, Any], columns: Iterable[str]) -> Names:
 
 
 def _check_columns(file: Path, card: Card, names: Names, found: Iterable[str]) -> None:
-    """Raise a DataError unless a file has the columns on its card; the features of an npz file are one array."""
-    named = replace(card, label=names.label, client=names.client, recording=names.recording)
-    if file.suffix == ".npz":
-        named = replace(named, features=("features",) if card.features else None)
+    """Raise a DataError unless a file has the columns named, and those on its card; features in npz are one array."""
+    found, arrays = list(found), file.suffix == ".npz"
     if card is not NO_CARD:
+        named = replace(card, label=names.label, client=names.client, recording=names.recording)
+        if arrays:
+            named = replace(named, features=("features",) if card.features else None)
         check_columns(file, named, found)
+    for name in [*(["features"] if arrays else []), *names.all()]:
+        if name not in found:
+            there = ", ".join(map(str, found[:10]))
+            raise DataError(f"{file}: has no {'array' if arrays else 'column'} {name!r}; it has {there}")
 
 
 def _read_npz(file: Path, card: Card, given: dict[str, Any]) -> tuple[NDArray[Any], Names, dict[str, Any]]:
@@ -157,11 +161,7 @@ def _read_npz(file: Path, card: Card, given: dict[str, Any]) -> tuple[NDArray[An
         with np.load(file, allow_pickle=False) as arrays:
             names = _names(card, given, arrays.files)
             _check_columns(file, card, names, arrays.files)
-            wanted = ["features", *names.all()]
-            missing = [name for name in wanted if name not in arrays]
-            if missing:
-                raise DataError(f"{file}: has no array {missing[0]!r}; it has {', '.join(arrays.files)}")
-            found = {name: arrays[name] for name in wanted}
+            found = {name: arrays[name] for name in ["features", *names.all()]}
     except DataError:
         raise
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -189,9 +189,6 @@ def _read_table(file: Path, card: Card, given: dict[str, Any]) -> tuple[NDArray[
     _check_columns(file, card, names, map(str, table.columns))
     if not len(table):
         raise DataError(f"{file}: holds no samples")
-    for name in names.all():
-        if name not in table.columns:
-            raise DataError(f"{file}: has no column {name!r}; it has {', '.join(map(str, table.columns[:10]))}")
     features = table[list(card.features)] if isinstance(card.features, tuple) else table.drop(columns=names.all())
     strings = [str(c) for c in features.columns if not pd.api.types.is_numeric_dtype(features[c])]
     if strings:

@@ -35,6 +35,7 @@ def _check(given: Any) -> int:
         return _explain(given)
     if not given.scenario:
         raise UserError("fedmule check: name at least one SCENARIO, or --explain")
+    from fedmule.simulator.engine import Simulation
     from fedmule.simulator.fleet import vehicle_starts
     from fedmule.simulator.listing import read_listing
     from fedmule.simulator.scenario.load import load_scenario, own_classes
@@ -52,9 +53,10 @@ def _check(given: Any) -> int:
                 raise ScenarioError(name, problems)
             read_listing(scenario)
             note = ""
-            if given.allow_plugins:
-                load_plugins(scenario, True, plugin_folders(name))
-            elif own_classes(scenario):
+            own = own_classes(scenario)
+            if own and given.allow_plugins:  # what the user's classes take shows when they are made
+                Simulation(scenario, load_plugins(scenario, True, plugin_folders(name)))
+            elif own:
                 note = " (names your own classes: run it with --allow-plugins)"
             sys.stdout.write("\n  ".join([f"{name}: ok{note}", *notes]) + "\n")
         except UserError as error:

@@ -144,13 +144,12 @@ class FileDataset(Part):
         return {"path": self.path} | ({"card": str(card)} if card.is_file() else {})
 
     def file_problems(self, at: str) -> Iterator[Problem]:
-        """Yield a problem if the file has other columns than its card says."""
+        """Yield a problem if there is no such file, or if it has other columns than its card says."""
         from fedmule.learning.data.own_file import check_header
         from fedmule.learning.errors import DataError
 
         try:
-            if Path(self.path).is_file():
-                check_header(self.path, self.label, self.client, self.recording)
+            check_header(self.path, self.label, self.client, self.recording)
         except DataError as error:
             yield Problem(at, str(error), self.kind)
 

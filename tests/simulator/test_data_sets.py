@@ -101,6 +101,25 @@ def test_other_columns_than_the_card_says_are_located(
     assert said == place + "columns than readings.card.toml says: there is no 'y'; 'z' is not on the card\n"
 
 
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ('path = "nothing.csv"', "nothing.csv: no such file"),
+        ('path = "readings.csv", label = "sort"', "has no column 'sort'; it has x, y, kind"),
+        ('path = "arrays.npz"', "has no array 'features'; it has label"),
+    ],
+)
+@pytest.mark.parametrize("command", [["check"], ["run", "--quiet"]])
+def test_files_without_a_card_are_opened(
+    desk: Path, capsys: pytest.CaptureFixture[str], command: list[str], keys: str, said: str
+) -> None:
+    (desk / "readings.csv").write_text("x,y,kind\n1,2,0\n3,4,1\n")
+    np.savez(desk / "arrays.npz", label=np.array([0, 1]))
+    (desk / "mine.toml").write_text(f'[learning]\ndataset = {{ kind = "file", {keys} }}\n')
+    assert main([*command, "mine.toml"]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_wrong_card_is_located(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (desk / "readings.csv").write_text("x,label\n1,0\n")
     (desk / "readings.card.toml").write_text("feature = 3\nsamples = -1\n")

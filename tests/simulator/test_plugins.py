@@ -178,3 +178,23 @@ def test_own_classes_that_do_not_work(
 ) -> None:
     assert main(["run", "mine.toml", "--allow-plugins", "--set", f'radio.kind="{kind}"']) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("clients.mobility.gap=2", "clients.mobility.gap = 2: unknown key; did you mean gap_m?"),
+        ("learning.model={ kind = 'own_parts_of_mine:Net', width = -1 }", "cannot be made"),
+        ("learning.algorithm={ kind = 'own_parts_of_mine:Doubled', features = 1, classes = 2 }", "must be a subclass"),
+    ],
+)
+def test_check_tries_what_classes_are_given(
+    folder: Path, capsys: pytest.CaptureFixture[str], change: str, said: str
+) -> None:
+    assert main(["check", "mine.toml", "--allow-plugins"]) == 0
+    assert main(["check", "mine.toml", "--allow-plugins", "--set", change]) == 2
+    assert said in capsys.readouterr().err
+    assert sorted(path.name for path in folder.iterdir() if path.name != "__pycache__") == [
+        "mine.toml",
+        "own_parts_of_mine.py",
+    ]
