@@ -91,6 +91,14 @@ class Run:
 
         return load_model(self.folder, client, token, allow_plugins)
 
+    def export(
+        self, file: str | Path, client: int | None = None, token: bool | None = None, allow_plugins: bool = False
+    ) -> None:
+        """Write a model that `model` would return as an ONNX file; needs the extra `onnx`."""
+        from fedmule.simulator.runs.onnx_file import export_model
+
+        export_model(self.folder, Path(file), client, token, allow_plugins)
+
     def graph_at(self, visit: int) -> nx.Graph[int]:
         """The last contact graph logged at or before a visit."""
         import networkx as nx

@@ -14,6 +14,7 @@ from fedmule.simulator.commands import (
     compare,
     completion,
     data,
+    export,
     find,
     link,
     new,
@@ -31,7 +32,7 @@ from fedmule.simulator.commands import (
 
 # fmt: off
 COMMANDS = (
-    run, overview, new, check, replay, report, predict, study, compare, find, paper, data, link, traces,
+    run, overview, new, check, replay, report, predict, export, study, compare, find, paper, data, link, traces,
     notebooks, schema, completion,
 )
 # fmt: on

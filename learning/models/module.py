@@ -149,9 +149,9 @@ class ModuleModel:
         return torch.contiguous_format
 
     def _count_flops(self) -> float:
-        parts = self._parts(self._start.clone().requires_grad_())
         features = torch.zeros(2, int(np.prod(self._shape)))
-        with FlopCounterMode(display=False) as counter, torch.random.fork_rng(devices=[]):
+        with torch.enable_grad(), FlopCounterMode(display=False) as counter, torch.random.fork_rng(devices=[]):
+            parts = self._parts(self._start.clone().requires_grad_())
             torch.autograd.grad(self._scores(parts, features).sum(), list(parts.values()))
         return float(counter.get_total_flops()) / 2
 

@@ -44,6 +44,23 @@ def add_scenario(parser: argparse.ArgumentParser, many: bool = False) -> None:
     )
 
 
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Let a command choose a model of a finished run."""
+    parser.add_argument("run", metavar="RUN", help="the folder of a finished run")
+    parser.add_argument("--client", type=seed, metavar="N", help="use the personal model of client N")
+    parser.add_argument(
+        "--token", action="store_true", help="use the token (default); with --client the one that client would receive"
+    )
+    parser.add_argument("--allow-plugins", action="store_true", help="let a model class of your own be imported")
+
+
+def which_model(given: argparse.Namespace) -> str:
+    """The model chosen, in words."""
+    if given.client is None:
+        return "the token"
+    return f"client {given.client}'s {'token' if given.token else 'model'}"
+
+
 def add_engine(parser: argparse.ArgumentParser) -> None:
     """Let a command that makes many runs choose where they run."""
     parser.add_argument("--jobs", type=count, metavar="N", help="parallel runs (default: one per core)")

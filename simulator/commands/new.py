@@ -27,6 +27,7 @@ def add(commands: Any) -> None:
 
 def _new(given: Any) -> int:
     from fedmule.simulator.errors import UserError
+    from fedmule.simulator.runs.folder import write_bytes
     from fedmule.simulator.scenario.load import find_scenario, load_scenario, read_toml
 
     load_scenario(given.source)  # one that is wrong is not copied
@@ -40,7 +41,8 @@ def _new(given: Any) -> int:
             raise UserError(f"{target}: exists already; choose another NAME, or begin it with a folder")
     for target, content in copies.items():  # the scenario last
         if not target.exists():
-            _write(target, content)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(target, content)
     others = (
         f", with {', '.join(target.name for target in copies if target != file)} beside it" if len(copies) > 1 else ""
     )
@@ -60,11 +62,3 @@ def _beside(source: Path, value: Any) -> list[str]:
         return []
     beside = [value, str(card_path(Path(value)))] if value else []
     return [name for name in beside if (source.parent / name).is_file()]
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write a new file as a whole or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f"{target.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(target)

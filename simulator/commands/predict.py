@@ -25,14 +25,9 @@ def add(commands: Any) -> None:
             "predict runs/warzone samples.csv --client 3", "predict runs/warzone samples.csv --out predicted.csv"
         ),
     )
-    predict.add_argument("run", metavar="RUN", help="the folder of a finished run")
+    arguments.add_model(predict)
     predict.add_argument("file", metavar="FILE", help="samples: .csv, which may be compressed")
-    predict.add_argument("--client", type=arguments.seed, metavar="N", help="use the personal model of client N")
-    predict.add_argument(
-        "--token", action="store_true", help="use the token (default); with --client the one that client would receive"
-    )
     predict.add_argument("--out", metavar="CSV", help="where to write (default: FILE-predicted.csv in this folder)")
-    predict.add_argument("--allow-plugins", action="store_true", help="let a model class of your own be imported")
     predict.set_defaults(command=_predict)
 
 
@@ -61,8 +56,9 @@ def _predict(given: Any) -> int:
     predicted["predicted"] = [classes[i] for i in chosen]
     predicted["probability"] = likely.max(axis=1)
     write_text(out, predicted.to_csv(index=False))
-    whose = "the token" if given.client is None else f"client {given.client}'s {'token' if given.token else 'model'}"
-    sys.stdout.write(f"{len(table)} samples predicted with {whose} of {folder}, written to {out}\n")
+    sys.stdout.write(
+        f"{len(table)} samples predicted with {arguments.which_model(given)} of {folder}, written to {out}\n"
+    )
     if "label" in table:
         right = predicted["predicted"].astype(str) == table["label"].astype(str)
         sys.stdout.write(f"{100 * right.mean():.1f} % agree with the column label\n")

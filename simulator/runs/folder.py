@@ -216,8 +216,13 @@ class RunLog(NoLog):
 
 def write_text(path: Path, text: str) -> None:
     """Write a file completely or not at all."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file completely or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
+    partial.write_bytes(content)
     os.replace(partial, path)
 
 
