@@ -21,6 +21,10 @@ def add(commands: Any) -> None:
     run.add_argument("--out", metavar="DIR", help="the run folder (default: runs/NAME, runs/NAME-2, …)")
     run.add_argument("--resume", action="store_true", help="resume an unfinished run of this scenario, if there is one")
     run.add_argument("--device", choices=["auto", "cpu", "cuda"], help="same as --set learning.device=…")
+    run.add_argument(
+        "--log-to", action="append", default=[], choices=["tensorboard", "mlflow"], metavar="TRACKER",
+        help="follow the run in tensorboard (RUN/tensorboard) or mlflow (where MLFLOW_TRACKING_URI says) too",
+    )  # fmt: skip
     run.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
     run.set_defaults(command=_run)
 
@@ -37,5 +41,5 @@ def _run(given: Any) -> int:
 
     from fedmule.simulator.runs.run import run_scenario
 
-    summary = run_scenario(scenario, given.out, plugins, quiet=given.quiet, resume=given.resume)
+    summary = run_scenario(scenario, given.out, plugins, quiet=given.quiet, resume=given.resume, log_to=given.log_to)
     return 130 if summary["stopped_by"] == "interrupted" else 0

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +23,7 @@ from fedmule.simulator.errors import UserError
 from fedmule.simulator.runs.columns import TABLES, ClientRows, ContactRow, GraphRows, MeetingRow, Summary, TrackRows
 from fedmule.simulator.runs.models import write_models
 from fedmule.simulator.runs.tables import TableWriter
+from fedmule.simulator.runs.trackers import Tracker
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
 from fedmule.simulator.scenario.renamed import FORMAT
@@ -117,7 +118,8 @@ class NoLog:
 class RunLog(NoLog):
     """Writes a run folder: tables during the run, the summary at its end.
 
-    `keep` is for a run that is resumed: how many rows of each table in the folder stay.
+    `keep` is for a run that is resumed: how many rows of each table in the folder stay. Contacts and the end of the run
+    are entered in `trackers` too.
     """
 
     def __init__(
@@ -130,10 +132,12 @@ class RunLog(NoLog):
         identity: dict[str, Any] | None = None,
         keep_models: bool | None = False,
         range_m: float | None = None,
+        trackers: Sequence[Tracker] = (),
     ) -> None:
         self.folder = folder
         self._scenario, self._keep_models = scenario, keep_models
         self._track = scenario.log.track
+        self._trackers = trackers
         if keep is None:
             write_text(folder / "scenario.toml", to_toml(scenario))
         self._lock = _locked(folder / "scenario.toml")  # until the process ends
@@ -177,6 +181,8 @@ class RunLog(NoLog):
 
     def contact(self, row: ContactRow) -> None:
         self._tables["contacts"].append({name: [value] for name, value in vars(row).items()})
+        for tracker in self._trackers:
+            tracker.contact(row)
 
     def meeting(self, row: MeetingRow) -> None:
         self._tables["meetings"].append({name: [value] for name, value in vars(row).items()})
@@ -202,10 +208,15 @@ class RunLog(NoLog):
         write_json(self.folder / "manifest.json", {**self._manifest, **ended})
         if summary["finished"]:
             shutil.rmtree(self.folder / "checkpoint", ignore_errors=True)
+        for tracker in self._trackers:
+            tracker.close(summary)
         self.release()
 
     def release(self) -> None:
-        """Let others write to the folder."""
+        """Let others write to the folder, and end the trackers."""
+        for tracker in self._trackers:
+            tracker.release()
+        self._trackers = ()
         if self._lock is not None:
             self._lock.close()
 

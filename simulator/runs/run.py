@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
@@ -21,6 +21,7 @@ from fedmule.simulator.runs.columns import Summary
 from fedmule.simulator.runs.folder import RunLog, is_done, new_folder
 from fedmule.simulator.runs.identity import identity_of
 from fedmule.simulator.runs.progress import progress_for, summary_text
+from fedmule.simulator.runs.trackers import require, tracker
 from fedmule.simulator.scenario import Scenario
 
 MUCH_BYTES = 500_000_000  # of memory: worth a line
@@ -41,14 +42,17 @@ def run_scenario(
     resume: bool = False,
     keep_models: bool | None = None,
     announce: bool = True,
+    log_to: Sequence[str] = (),
 ) -> RunSummary:
     """Run a scenario into a new folder and return its summary, which names the folder as `folder`.
 
     `interruptible`: Ctrl-C and SIGTERM end the run after the present visit, with all that was done so far in the
     folder. `resume`: resume the unfinished run of this scenario in the folder, if there is one. `keep_models`: whether
     models are kept where `log.models` does not say; None: if they are small. `announce`: print what is run and, at the
-    end, its summary, unless `quiet`.
+    end, its summary, unless `quiet`. `log_to`: names of trackers that follow the run.
     """
+    for name in log_to:
+        require(name)
     identity = identity_of(scenario, plugins)
     old = folder_to_resume(out, scenario, identity) if resume else None
     if old is not None and is_done(old):
@@ -61,7 +65,8 @@ def run_scenario(
     kept = keep_models if scenario.log.models is None else scenario.log.models
     world = simulation.world
     range_m = world.hearing.radio.range_m if world.placed else None  # on open ground
-    log = RunLog(folder, scenario, device, world.warnings, keep, identity.as_dict(), kept, range_m)
+    trackers = [tracker(name, folder, scenario) for name in log_to]
+    log = RunLog(folder, scenario, device, world.warnings, keep, identity.as_dict(), kept, range_m, trackers)
     if checkpoint is not None:
         checkpoint.resume(simulation)
     if not quiet:
