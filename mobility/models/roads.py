@@ -24,7 +24,7 @@ class Roads(Waypoint):
         roads: RoadNetwork,
         speed_mps: tuple[float, float],
         pause_s: tuple[float, float],
-        home_m: float | None = None,
+        home_m: float | None,
     ) -> None:
         super().__init__(terrain, count, draw, speed_mps, pause_s, home_m)
         self._roads = roads

@@ -39,7 +39,7 @@ class Waypoint(Movement):
         draw: Draw,
         speed_mps: tuple[float, float],
         pause_s: tuple[float, float],
-        home_m: float | None = None,
+        home_m: float | None,
     ) -> None:
         self._terrain = terrain
         self._draw = draw

@@ -35,7 +35,6 @@ def _check(given: Any) -> int:
         return _explain(given)
     if not given.scenario:
         raise UserError("fedmule check: name at least one SCENARIO, or --explain")
-    from fedmule.simulator.engine import Simulation
     from fedmule.simulator.fleet import vehicle_starts
     from fedmule.simulator.listing import read_listing
     from fedmule.simulator.scenario.load import load_scenario, own_classes
@@ -55,6 +54,8 @@ def _check(given: Any) -> int:
             note = ""
             own = own_classes(scenario)
             if own and given.allow_plugins:  # what the user's classes take shows when they are made
+                from fedmule.simulator.engine import Simulation  # heavy
+
                 Simulation(scenario, load_plugins(scenario, True, plugin_folders(name)))
             elif own:
                 note = " (names your own classes: run it with --allow-plugins)"

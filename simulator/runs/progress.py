@@ -164,7 +164,16 @@ def progress_for(quiet: bool, visits: int | None) -> Silent:
 
 
 def _shows_bars() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return sys.stderr.isatty() or _in_notebook()
+
+
+def _in_notebook() -> bool:
+    """Whether this is the kernel of a notebook, and not a program that has only imported one."""
+    if "ipykernel" not in sys.modules:
+        return False
+    from IPython.core.getipython import get_ipython
+
+    return type(get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
 def _status(ledger: Ledger) -> str:

@@ -127,7 +127,7 @@ def test_gradients_are_those_of_autograd(name, monkeypatch):
         leaf = x[i].clone().requires_grad_()
         if isinstance(model, ModuleModel):
             parts = model._parts(leaf)
-            scores = torch.func.functional_call(model._module, parts, (data.features[rows[i]].view(3, *model._shape),))
+            scores = torch.func.functional_call(model.module, parts, (data.features[rows[i]].view(3, *model._shape),))
         else:
             scores = model.scores(leaf, data.features[rows[i]])
         prior = torch.from_numpy(expected_log(data, i)).float()

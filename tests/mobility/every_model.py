@@ -15,7 +15,9 @@ SPEEDS, PAUSES = (0.5, 3.0), (0.0, 12.0)
 
 
 def roads(terrain, count, draw):
-    return Roads(terrain, count, draw, RoadNetwork(terrain, grid_lines(terrain.size_m, (9.0, 7.0))), SPEEDS, PAUSES)
+    return Roads(
+        terrain, count, draw, RoadNetwork(terrain, grid_lines(terrain.size_m, (9.0, 7.0))), SPEEDS, PAUSES, None
+    )
 
 
 MODELS = {

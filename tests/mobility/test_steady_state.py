@@ -112,7 +112,7 @@ def test_one_speed_and_no_pause():
 def test_roads_start_in_the_steady_state():
     terrain = Terrain((300.0, 200.0), [Obstacle(shapely.box(110, 40, 190, 160))])
     network = RoadNetwork(terrain, grid_lines(terrain.size_m, (50.0, 50.0)))
-    movement = Roads(terrain, 800, Streams(2).draw("mobility"), network, (1.0, 10.0), (0.0, 30.0))
+    movement = Roads(terrain, 800, Streams(2).draw("mobility"), network, (1.0, 10.0), (0.0, 30.0), None)
     positions, speeds = state(movement, [0.0, 2000.0])
     moving = speeds[0] > 1e-6
     assert within(speeds[0][moving], 9 / np.log(10))

@@ -219,7 +219,7 @@ def test_lines_of_different_kinds_of_graphs():
 def test_clients_keep_to_the_longest_connected_part_of_the_roads():
     lines = [[[10, 10], [200, 10], [200, 200]], [[300, 250], [390, 290]]]
     network = RoadNetwork(TOWN, lines)
-    movement = Roads(TOWN, 30, Streams(1).draw("mobility"), network, (2.0, 9.0), (0.0, 20.0))
+    movement = Roads(TOWN, 30, Streams(1).draw("mobility"), network, (2.0, 9.0), (0.0, 20.0), None)
     for times, xy in trace(movement, until=900.0):
         assert shapely.LineString(lines[0]).buffer(1e-6).covers(shapely.LineString(xy))
         assert np.hypot(*np.diff(xy, axis=0).T).sum() > 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +15,11 @@ from fedmule.simulator.scenario import Scenario
 def run(scenario: Scenario, folder: Path) -> Run:
     run_scenario(scenario, str(folder))
     return load_run(folder)
+
+
+def heed_ctrl_c() -> None:
+    """Undo, in a program about to start, what a shell does to those it starts in the background: they ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def same(a: pd.DataFrame, b: pd.DataFrame) -> None:

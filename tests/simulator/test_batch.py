@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from short_runs import heed_ctrl_c
 
 from fedmule.analysis import load_study
 from fedmule.simulator.runs.folder import is_done
@@ -153,7 +154,8 @@ def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
         """
     )
     command = [sys.executable, "-m", "fedmule", "paper", "two.toml", "--jobs", "1"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed_ctrl_c)
     runs = tmp_path / "paper/two/runs"
     until(lambda: list(runs.glob("*/summary.json")) and list(runs.glob("*.partial-*/contacts.arrows")))
     process.send_signal(signal.SIGINT)

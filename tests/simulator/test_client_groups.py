@@ -54,7 +54,7 @@ def test_groups_move_by_the_seed_and_their_place_in_the_list(small: Small) -> No
     together = positions_at(scenario, 100.0)
     keys = WALKERS["mobility"]["speed_mps"]
     draw = Streams(0).draw("mobility of group 0")
-    alone = Trajectories(Waypoint(build_terrain(scenario), 3, draw, tuple(keys), (0.0, 60.0)))
+    alone = Trajectories(Waypoint(build_terrain(scenario), 3, draw, tuple(keys), (0.0, 60.0), None))
     assert np.array_equal(together[:3], alone.positions(100.0))
     assert together[3:7].tolist() == POSTS["mobility"]["positions"]
     more = positions_at(with_groups(small, {**WALKERS, "count": 5}, POSTS, PATROL), 100.0)

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from short_runs import heed_ctrl_c
 
 from fedmule.analysis import load_study
 from fedmule.simulator.cli import main
@@ -265,7 +266,9 @@ class Corner(Static):
 
 def test_an_interrupted_study_keeps_what_is_done_in_its_index(here: Path) -> None:
     command = [sys.executable, "-m", "fedmule", "study", "tiny.toml", "--vary", "stop.visits=2,999999"]
-    process = subprocess.Popen([*command, "--seeds", "1", "--jobs", "1"], stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [*command, "--seeds", "1", "--jobs", "1"], stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c
+    )
     deadline = time.monotonic() + 600
     while not list(here.glob("studies/tiny/runs/*.partial-*/contacts.arrows")) or not list(
         here.glob("studies/tiny/runs/*/summary.json")
