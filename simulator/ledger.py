@@ -233,7 +233,6 @@ class Ledger:
             "host_time_s": self.host_time_s,
             "travel_s": self.travel_s,
             "airtime_s": self.airtime_s,
-            **self._time_spent(drive),
             "bytes_down": self.bytes_down,
             "bytes_up": self.bytes_up,
             "bytes_between": self.bytes_between,
@@ -253,6 +252,7 @@ class Ledger:
             **self._personal(),
             "late_token_test_acc": self._late_token_accuracy,
             "late_personal_test_acc": None if self._late is None else float(learner.test.accuracy[self._late].mean()),
+            **self._time_spent(drive),
             **self._last,
             **over_alone(
                 *(learner.test.accuracy, alone, scenario.learning.algorithm.kind, scenario.learning.server),

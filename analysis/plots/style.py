@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from fedmule.learning.files import replacing
 
 # Distinguishable with any colour vision (Okabe and Ito).
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8c8c8c"
@@ -67,8 +68,6 @@ def client_axis(axis: Any) -> None:
 def save(figure: Figure, path: Path) -> None:
     """Write a figure atomically in the format of the suffix; text in PDF and SVG files stays text."""
     kind = path.suffix.removeprefix(".")
-    partial = path.with_name(f"{path.name}.partial")
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind)  # the same run gives the same file
-    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "fedmule"}):
-        figure.savefig(partial, format=kind, dpi=FILE_DPI, metadata=undated)
-    os.replace(partial, path)
+    with rc_context({"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "fedmule"}), replacing(path) as file:
+        figure.savefig(file, format=kind, dpi=FILE_DPI, metadata=undated)

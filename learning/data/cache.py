@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.learning.errors import DataError
+from fedmule.learning.files import replacing
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error)
 
@@ -37,10 +38,8 @@ def store(name: str, **arrays: NDArray[Any]) -> Path:
     """Write the arrays of a data set to the cache in one atomic step; return the file."""
     path = cached(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{name}.{os.getpid()}.partial")
-    with unfinished.open("wb") as file:
+    with replacing(path) as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
-    os.replace(unfinished, path)
     return path
 
 

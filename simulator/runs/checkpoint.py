@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import glob
+import os
 import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fedmule.learning.files import sync_folder
 from fedmule.learning.journal import Journal, JournalArrays
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import StateError, UserError
@@ -16,15 +18,38 @@ from fedmule.simulator.phase import Phase
 from fedmule.simulator.runs.folder import RunLog, folder_name, is_done
 from fedmule.simulator.runs.identity import Identity, differences
 from fedmule.simulator.runs.state import load_state, save_state
+from fedmule.simulator.runs.tables import Mark, check_rows
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
 
-WRITING_SHARE = 0.05  # of host time that writing may take
+WRITING_SHARE = 0.03  # of host time that writing may take
 
 
 def checkpoint_file(folder: Path) -> Path:
     """Return the checkpoint's file in a run folder."""
     return folder / "checkpoint" / "state.npz"
+
+
+def earlier_file(folder: Path) -> Path:
+    """Return the file of the checkpoint before."""
+    return checkpoint_file(folder).with_name("before.npz")
+
+
+def last_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint of a run whose state and tables are undamaged, None if there is none; and what is wrong.
+
+    The last but one serves where a power cut or a disk has damaged the last.
+    """
+    problems: list[str] = []
+    for file in (checkpoint_file(folder), earlier_file(folder)):
+        if file.exists():
+            try:
+                found = Checkpoint(file)
+                found.check_tables(folder)
+                return found, problems
+            except StateError as error:
+                problems.append(str(error))
+    return None, problems
 
 
 def folder_to_resume(out: str | None, scenario: Scenario, identity: Identity) -> Path | None:
@@ -53,7 +78,9 @@ def folder_to_resume(out: str | None, scenario: Scenario, identity: Identity) ->
 
 
 def _same_program(folder: Path, identity: Identity) -> Path:
-    """The folder, if this program with these data can resume its run."""
+    """The folder, if this program with these data can resume its run, or if it has not begun."""
+    if not (folder / "manifest.json").exists() and not any(folder.glob("*.arrows")):
+        return folder
     if changes := differences(folder, identity):
         hint = "start again without --resume, in another folder"
         raise UserError(f"{folder}: cannot be resumed: {'; '.join(changes)}; {hint}")
@@ -98,6 +125,7 @@ class Saved:
     contacts: int = 0
     host_time_s: float = 0.0
     rows: dict[str, int] = field(default_factory=dict)  # of each table
+    streams: dict[str, Mark] = field(default_factory=dict)  # length and checksum of each table's stream
 
 
 class Checkpoints:
@@ -124,15 +152,20 @@ class Checkpoints:
 
     def _write(self) -> None:
         file = checkpoint_file(self._log.folder)
-        file.parent.mkdir(exist_ok=True)
+        if not file.parent.exists():
+            file.parent.mkdir()
+            sync_folder(self._log.folder)
         ledger, learner = self._simulation.ledger, self._simulation.learner
         roots = {
-            "run": Saved(ledger.contacts, ledger.host_time_s, self._log.lengths()),
+            "run": Saved(ledger.contacts, ledger.host_time_s, self._log.lengths(), self._log.sync()),
             "journal": learner.journal.arrays(),
             "ledger": ledger,
             **learner.state(),
         }
+        if file.exists():
+            os.replace(file, earlier_file(self._log.folder))
         save_state(file, roots, [*learner.constants(), *ledger.constants()])
+        self._log.saved()
 
 
 class Checkpoint:
@@ -141,10 +174,7 @@ class Checkpoint:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._saved, arrays = Saved(), JournalArrays()
-        try:
-            load_state(file, {"run": self._saved, "journal": arrays})
-        except StateError as error:
-            raise StateError(f"{error}; without the folder {file.parent} the run starts from its beginning") from None
+        load_state(file, {"run": self._saved, "journal": arrays})
         self._journal = Journal.from_arrays(arrays)
 
     @property
@@ -153,9 +183,14 @@ class Checkpoint:
         return self._saved.contacts
 
     @property
-    def rows(self) -> dict[str, int]:
-        """How many rows each table had."""
-        return dict(self._saved.rows)
+    def rows(self) -> dict[str, tuple[int, Mark]]:
+        """How many rows each table had, and the mark of its stream."""
+        return {name: (rows, self._saved.streams[name]) for name, rows in self._saved.rows.items()}
+
+    def check_tables(self, folder: Path) -> None:
+        """Raise StateError unless the rows that the tables had by then are there."""
+        for name, (rows, mark) in self.rows.items():
+            check_rows(folder, name, rows, mark)
 
     def resume(self, simulation: Simulation) -> None:
         """Let a simulation that has not started yet replay the run's past and continue from this checkpoint."""
@@ -163,6 +198,6 @@ class Checkpoint:
 
     def _restore(self, phase: Phase) -> None:
         """Put the saved state back into the live phase."""
-        load_state(self._file, {"ledger": phase.ledger, **phase.learner.state()})
+        load_state(self._file, {"ledger": phase.ledger, **phase.learner.state()}, checked=False)
         phase.learner.journal = self._journal
         phase.ledger.resume(self._saved.host_time_s)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import platform
 import re
 import shutil
@@ -18,11 +17,12 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedmule.learning.files import clear_unfinished, replacing, sync_folder
 from fedmule.mobility.models.movement import Waypoints
 from fedmule.simulator.errors import UserError
 from fedmule.simulator.runs.columns import TABLES, ClientRows, ContactRow, GraphRows, MeetingRow, Summary, TrackRows
 from fedmule.simulator.runs.models import write_models
-from fedmule.simulator.runs.tables import TableWriter
+from fedmule.simulator.runs.tables import Mark, TableWriter
 from fedmule.simulator.runs.trackers import Tracker
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
@@ -49,6 +49,7 @@ def new_folder(out: str | None, name: str) -> Path:
             raise UserError(f"{folder}: {what}; choose another folder with --out")
         (folder / ".writable").touch()
         (folder / ".writable").unlink()
+        sync_folder(folder.parent)
         return folder
     except OSError as error:
         raise UserError(f"{error.filename or out}: cannot write the run there: {error.strerror}") from None
@@ -74,6 +75,16 @@ def is_done(folder: Path) -> bool:
         return bool(json.loads((folder / "summary.json").read_text(encoding="utf-8"))["finished"])
     except (OSError, ValueError, KeyError):
         return False
+
+
+def finish_folder(folder: Path, manifest: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+    """Do what is left to do once the summary is written: the manifest says so, and what a resumed run needs can go."""
+    ended = {"finished": summary["finished"], "stopped_by": summary["stopped_by"]}
+    write_json(folder / "manifest.json", {**manifest, **ended}, durable=True)
+    for name in TABLES:
+        (folder / f"{name}.arrows").unlink(missing_ok=True)
+    if summary["finished"]:
+        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
 
 
 def _next_free(parent: Path, name: str) -> Path:
@@ -118,8 +129,8 @@ class NoLog:
 class RunLog(NoLog):
     """Writes a run folder: tables during the run, the summary at its end.
 
-    `keep` is for a run that is resumed: how many rows of each table in the folder stay. Contacts and the end of the run
-    are entered in `trackers` too.
+    `keep` is for a run that is resumed: how many rows of each table in the folder stay, and the marks of their streams.
+    Contacts and the end of the run are entered in `trackers` too.
     """
 
     def __init__(
@@ -128,7 +139,7 @@ class RunLog(NoLog):
         scenario: Scenario,
         device: str,
         warnings: tuple[str, ...] = (),
-        keep: dict[str, int] | None = None,
+        keep: dict[str, tuple[int, Mark]] | None = None,
         identity: dict[str, Any] | None = None,
         keep_models: bool | None = False,
         range_m: float | None = None,
@@ -139,7 +150,7 @@ class RunLog(NoLog):
         self._track = scenario.log.track
         self._trackers = trackers
         if keep is None:
-            write_text(folder / "scenario.toml", to_toml(scenario))
+            write_text(folder / "scenario.toml", to_toml(scenario), durable=True)
         self._lock = _locked(folder / "scenario.toml")  # until the process ends
         self._manifest: dict[str, Any] = {
             "format": FORMAT,
@@ -161,15 +172,25 @@ class RunLog(NoLog):
             started = read_manifest(folder)
             resumed = [*started.get("resumed", []), self._manifest["started"]]
             self._manifest |= {"started": started.get("started"), "resumed": resumed}
-        write_json(folder / "manifest.json", self._manifest)
+        clear_unfinished(folder)
+        write_json(folder / "manifest.json", self._manifest, durable=True)
         (folder / "summary.json").unlink(missing_ok=True)
-        self._tables = {name: TableWriter(folder, name, (keep or {}).get(name, 0)) for name in TABLES}
+        self._tables = {name: TableWriter(folder, name, *(keep or {}).get(name, ())) for name in TABLES}
 
     def lengths(self) -> dict[str, int]:
-        """The number of rows of each table so far, all of them handed to the operating system."""
-        for table in self._tables.values():
-            table.flush()
+        """The number of rows of each table so far."""
         return {name: table.length for name, table in self._tables.items()}
+
+    def sync(self) -> dict[str, Mark]:
+        """Bring all tables onto the disk; returns the length and the checksum of each stream."""
+        marks = {name: table.sync() for name, table in self._tables.items()}
+        sync_folder(self.folder)
+        return marks
+
+    def saved(self) -> None:
+        """Note that a checkpoint speaks of the streams as they are."""
+        for table in self._tables.values():
+            table.drop_parquet()
 
     def client_track(self, waypoints: Waypoints) -> None:
         if self._track:
@@ -203,11 +224,8 @@ class RunLog(NoLog):
         """Turn the streams into Parquet files and write how the run ended."""
         for table in self._tables.values():
             table.close()
-        write_json(self.folder / "summary.json", summary)
-        ended = {"finished": summary["finished"], "stopped_by": summary["stopped_by"]}
-        write_json(self.folder / "manifest.json", {**self._manifest, **ended})
-        if summary["finished"]:
-            shutil.rmtree(self.folder / "checkpoint", ignore_errors=True)
+        write_json(self.folder / "summary.json", summary, durable=True)
+        finish_folder(self.folder, self._manifest, summary)
         for tracker in self._trackers:
             tracker.close(summary)
         self.release()
@@ -225,22 +243,21 @@ class RunLog(NoLog):
         self._tables["track"].append(vars(TrackRows(times, [node] * len(ids), ids, x_m, y_m)))
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, durable: bool = False) -> None:
     """Write a file completely or not at all."""
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode(), durable)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, durable: bool = False) -> None:
     """Write a file completely or not at all."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(content)
-    os.replace(partial, path)
+    with replacing(path, durable) as file:
+        file.write(content)
 
 
-def write_json(path: Path, content: Mapping[str, object]) -> None:
+def write_json(path: Path, content: Mapping[str, object], durable: bool = False) -> None:
     """Write a JSON file; nan and inf, which JSON does not have, become null."""
     clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in content.items()}
-    write_text(path, json.dumps(clean, indent=2, allow_nan=False) + "\n")
+    write_text(path, json.dumps(clean, indent=2, allow_nan=False) + "\n", durable)
 
 
 def _locked(file: Path) -> IO[bytes] | None:

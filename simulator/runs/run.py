@@ -16,9 +16,15 @@ from fedmule.learning.memory import readable
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import StateError
 from fedmule.simulator.ledger import Ledger
-from fedmule.simulator.runs.checkpoint import Checkpoint, Checkpoints, checkpoint_file, folder_to_resume
+from fedmule.simulator.runs.checkpoint import (
+    Checkpoint,
+    Checkpoints,
+    checkpoint_file,
+    folder_to_resume,
+    last_checkpoint,
+)
 from fedmule.simulator.runs.columns import Summary
-from fedmule.simulator.runs.folder import RunLog, is_done, new_folder
+from fedmule.simulator.runs.folder import RunLog, finish_folder, is_done, new_folder, read_manifest
 from fedmule.simulator.runs.identity import identity_of
 from fedmule.simulator.runs.progress import progress_for, summary_text
 from fedmule.simulator.runs.trackers import require, tracker
@@ -59,13 +65,14 @@ def run_scenario(
         return _done(old, quiet)
     simulation = Simulation(scenario, plugins)
     folder = new_folder(out, scenario.name) if old is None else old
-    checkpoint = Checkpoint(checkpoint_file(old)) if old is not None and checkpoint_file(old).exists() else None
+    checkpoint, damage = (None, []) if old is None else last_checkpoint(old)
     keep = None if old is None else {} if checkpoint is None else checkpoint.rows
     device = str(simulation.learner.device)
     kept = keep_models if scenario.log.models is None else scenario.log.models
     world = simulation.world
     range_m = world.hearing.radio.range_m if world.placed else None  # on open ground
     trackers = [tracker(name, folder, scenario) for name in log_to]
+    sys.stderr.writelines(f"warning: {problem}; what is older is used\n" for problem in damage)
     log = RunLog(folder, scenario, device, world.warnings, keep, identity.as_dict(), kept, range_m, trackers)
     if checkpoint is not None:
         checkpoint.resume(simulation)
@@ -110,6 +117,8 @@ def run_scenario(
 def _done(folder: Path, quiet: bool) -> RunSummary:
     """The summary of a run that is finished already."""
     summary = cast(Summary, json.loads((folder / "summary.json").read_text(encoding="utf-8")))
+    if not (manifest := read_manifest(folder)).get("finished") or any(folder.glob("*.arrows")):
+        finish_folder(folder, manifest, summary)  # it was killed when there was no more to do than this
     if not quiet:
         sys.stdout.write(f"{folder}: is finished already\n{summary_text(summary, str(folder))}\n")
     return {**summary, "folder": str(folder)}
@@ -120,7 +129,7 @@ def _resumed(old: Path | None, checkpoint: Checkpoint | None) -> str:
     if old is None:
         return "nothing to resume: starting a new run\n"
     if checkpoint is None:
-        return f"{old}: has no checkpoint yet: starting from the beginning\n"
+        return f"{old}: has no checkpoint to resume from: starting from the beginning\n"
     return f"resuming after contact {checkpoint.contacts}\n"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import json
-import os
 import types
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedmule.learning.files import replacing
 from fedmule.simulator.errors import StateError
 
 Array = NDArray[np.generic]
@@ -29,7 +30,7 @@ FIXED = (
 
 
 def save_state(path: Path, roots: Mapping[str, object], constants: Iterable[object] = ()) -> None:
-    """Save the state of these objects in one file, completely or not at all.
+    """Save the state of these objects in one file, with a checksum, completely or not at all.
 
     Follows attributes, lists, tuples, dicts and sets. Leaves out what never changes: functions, devices and the
     `constants`. Raises StateError if there is a value that it cannot save.
@@ -38,18 +39,20 @@ def save_state(path: Path, roots: Mapping[str, object], constants: Iterable[obje
     tree = {name: encoder.encode(root, name) for name, root in roots.items()}
     arrays = {f"array{k}": array for k, array in enumerate(encoder.arrays)}
     arrays["tree"] = np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
+    arrays["digest"] = _digest(arrays)
+    with replacing(path, durable=True) as file:
         np.savez(file, allow_pickle=False, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
 
 
-def load_state(path: Path, roots: Mapping[str, object]) -> None:
-    """Restore saved state in objects that were built the same way: arrays in place, tensors on their own device."""
+def load_state(path: Path, roots: Mapping[str, object], checked: bool = True) -> None:
+    """Restore saved state in objects that were built the same way: arrays in place, tensors on their own device.
+
+    Raises StateError if the file is damaged; that its checksum is right has been seen already unless `checked`.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
+            if checked and not np.array_equal(_digest({name: file[name] for name in file.files}), file["digest"]):
+                raise StateError(f"{path}: its content has changed since it was written")
             tree = json.loads(file["tree"].tobytes())
             if missing := roots.keys() - tree.keys():
                 raise StateError(f"{path}: has the state of {', '.join(tree)}, not of {', '.join(sorted(missing))}")
@@ -58,6 +61,16 @@ def load_state(path: Path, roots: Mapping[str, object]) -> None:
                 decoder.decode(tree[name], root, name)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
         raise StateError(f"{path}: cannot be read: {error}") from None
+
+
+def _digest(arrays: Mapping[str, Array]) -> Array:
+    """A checksum of named arrays: of their names, types, shapes and values."""
+    found = hashlib.blake2b()
+    for name in sorted(arrays.keys() - {"digest"}):
+        array = np.asarray(arrays[name])
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return np.frombuffer(found.digest(), dtype=np.uint8)
 
 
 def _kind(value: object) -> str:

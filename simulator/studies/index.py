@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedmule.learning.files import replacing
 from fedmule.simulator.runs.folder import is_done, write_text
 from fedmule.simulator.runs.identity import Identity, differences, digest_of_scenario
 from fedmule.simulator.scenario import Scenario
@@ -75,9 +76,8 @@ def write_study(out: Path, study: StudyFile, index: pd.DataFrame) -> None:
 
     out.mkdir(parents=True, exist_ok=True)
     write_text(out / "study.toml", tomli_w.dumps(_plain(study.model_dump())))
-    partial = out / "index.parquet.partial"
-    index.to_parquet(partial, index=False)
-    partial.replace(out / "index.parquet")
+    with replacing(out / "index.parquet") as file:
+        index.to_parquet(file, index=False)
 
 
 def _results(folder: Path) -> dict[str, Any]:

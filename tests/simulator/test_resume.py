@@ -48,7 +48,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pat
             if contacts == kept:
                 self._write()
             if contacts == at:
-                self._log.lengths()  # what was flushed after the checkpoint
+                self._log.sync()  # what was flushed after the checkpoint
                 raise Killed
 
         with monkeypatch.context() as patch:
@@ -329,16 +329,6 @@ def test_what_cannot_be_resumed_is_reported(small: Small, killed: Any, tmp_path:
     folder = killed(scenario, 6, 8)
     with pytest.raises(UserError, match=r"killed: holds a run of another scenario: there seed = 0, here 1"):
         run_scenario(small(seed=1), str(folder), resume=True)
-    file = checkpoint_file(folder)
-    complete = file.read_bytes()
-    file.write_bytes(complete[: len(complete) // 2])
-    with pytest.raises(UserError, match=r"state\.npz: cannot be read.*the run starts from its beginning"):
-        run_scenario(scenario, str(folder), resume=True)
-    file.write_bytes(complete)
-    rows = (folder / "contacts.arrows").read_bytes()
-    (folder / "contacts.arrows").write_bytes(rows[:1000])
-    with pytest.raises(UserError, match=r"contacts\.arrows: has 0 rows; the checkpoint needs 6"):
-        run_scenario(scenario, str(folder), resume=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine")
     with pytest.raises(UserError, match="is not a run folder"):
