@@ -158,7 +158,11 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
     if not (folder / "index.parquet").is_file():
         raise FileNotFoundError(f"{folder} is not the folder of a study: it has no index.parquet")
     study = tomllib.loads((folder / "study.toml").read_text(encoding="utf-8"))
-    return Study(folder, study, pd.read_parquet(folder / "index.parquet"))
+    index = pd.read_parquet(folder / "index.parquet")
+    for run in index["run"]:
+        if not isinstance(run, str) or Path(run).is_absolute() or ".." in Path(run).parts:
+            raise ValueError(f"{folder / 'index.parquet'}: names a run that is not in the study's folder: {run}")
+    return Study(folder, study, index)
 
 
 def combinations_table(index: pd.DataFrame, parameters: Sequence[str]) -> Table:

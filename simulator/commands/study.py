@@ -54,11 +54,12 @@ def _study(given: Any) -> int:
     from fedmule.analysis.findings import findings
     from fedmule.analysis.result_tables import as_text
     from fedmule.analysis.studies import combinations_table, load_study
+    from fedmule.simulator.runs.folder import folder_name
     from fedmule.simulator.studies.batch import run_plan
     from fedmule.simulator.studies.plan import plan_study
 
     plan = plan_study(_asked_for(given))
-    out = Path(given.out or f"studies/{plan.study.name}")
+    out = Path(given.out) if given.out else Path("studies") / folder_name(plan.study.name)
     if not given.quiet:
         sys.stderr.write(_announcement(plan, out))
     outcome = run_plan(
