@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fedmule.learning.files import clear_unfinished, replacing, sync_folder
 from fedmule.mobility.models.movement import Waypoints
 from fedmule.simulator.errors import UserError
+from fedmule.simulator.runs import lock
 from fedmule.simulator.runs.columns import TABLES, ClientRows, ContactRow, GraphRows, MeetingRow, Summary, TrackRows
 from fedmule.simulator.runs.models import write_models
 from fedmule.simulator.runs.tables import Mark, TableWriter
@@ -44,7 +45,7 @@ def new_folder(out: str | None, name: str) -> Path:
             return _next_free(Path("runs"), folder_name(name))
         folder = Path(out)
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        if any(file.name != lock.NAME for file in folder.iterdir()):
             what = "holds a run already" if (folder / "manifest.json").exists() else "is not empty"
             raise UserError(f"{folder}: {what}; choose another folder with --out")
         (folder / ".writable").touch()
@@ -149,9 +150,12 @@ class RunLog(NoLog):
         self._scenario, self._keep_models = scenario, keep_models
         self._track = scenario.log.track
         self._trackers = trackers
+        self._lock = lock.FolderLock(folder)  # until the log is closed
         if keep is None:
+            if (folder / "scenario.toml").exists():  # of a run that has begun, and ended, in this moment
+                self._lock.release()
+                raise UserError(f"{folder}: holds a run already; choose another folder with --out")
             write_text(folder / "scenario.toml", to_toml(scenario), durable=True)
-        self._lock = _locked(folder / "scenario.toml")  # until the process ends
         self._manifest: dict[str, Any] = {
             "format": FORMAT,
             "name": scenario.name,
@@ -235,8 +239,7 @@ class RunLog(NoLog):
         for tracker in self._trackers:
             tracker.release()
         self._trackers = ()
-        if self._lock is not None:
-            self._lock.close()
+        self._lock.release()
 
     def _add_track(self, node: str, ids: IntArray, times: FloatArray, positions: FloatArray) -> None:
         x_m, y_m = (np.ma.masked_invalid(positions[:, axis]) for axis in (0, 1))  # null where there is no position
@@ -258,21 +261,6 @@ def write_json(path: Path, content: Mapping[str, object], durable: bool = False)
     """Write a JSON file; nan and inf, which JSON does not have, become null."""
     clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in content.items()}
     write_text(path, json.dumps(clean, indent=2, allow_nan=False) + "\n", durable)
-
-
-def _locked(file: Path) -> IO[bytes] | None:
-    """Lock a file so that no other process writes this run too; None where the system has no such locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    handle = file.open("rb")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        handle.close()
-        raise UserError(f"{file.parent}: is being run by another process") from None
-    return handle
 
 
 def _version(package: str) -> str | None:

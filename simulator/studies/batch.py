@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fedmule.simulator.runs.folder import is_done
 from fedmule.simulator.runs.identity import Identity, differences, identity_of, program_on_disk
+from fedmule.simulator.runs.lock import FolderLock
 from fedmule.simulator.runs.progress import points_progress
 from fedmule.simulator.scenario.plugins import load_plugins, plugin_folders
 from fedmule.simulator.studies.index import index_of, is_current, run_folder, status_of, write_study
@@ -66,13 +67,15 @@ def run_plan(
     if not quiet:
         _report_stale(identities, points)
     failures: dict[Path, str] = {}
-    try:
-        if points:
-            with _workers_for(engine, jobs, out) as workers:
-                run_batch(points, identities, failures, workers, quiet)
-    finally:
-        index = index_of(plan, out, identities, failures)
-        write_study(out, plan.study, index)
+    out.mkdir(parents=True, exist_ok=True)
+    with FolderLock(out):
+        try:
+            if points:
+                with _workers_for(engine, jobs, out) as workers:
+                    run_batch(points, identities, failures, workers, quiet)
+        finally:
+            index = index_of(plan, out, identities, failures)
+            write_study(out, plan.study, index)
     return Outcome(index, [Failure(points[folder], error) for folder, error in failures.items()])
 
 

@@ -343,7 +343,7 @@ def test_a_run_under_way_is_not_taken_over(small: Small, tmp_path: Path, monkeyp
     def meddle(self: Any) -> None:
         after_contact(self)
         if self._simulation.ledger.contacts == 4:
-            with pytest.raises(UserError, match="is being run by another process") as error:
+            with pytest.raises(UserError, match=r"is being written by another process \(process \d+ on ") as error:
                 run_scenario(scenario, str(tmp_path / "run"), resume=True)
             reported.append(error)
 
