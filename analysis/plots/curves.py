@@ -13,7 +13,18 @@ from matplotlib.figure import Figure
 
 from fedmule.analysis.loading import Run
 from fedmule.analysis.measures import ALONE, AXES, PERSONAL, SENT, band, spent
-from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
+from fedmule.analysis.plots.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    MANY,
+    MAP,
+    axes_for,
+    legend,
+    picture,
+    picture_of,
+    share_legend,
+)
 from fedmule.analysis.plots.words import axis_of, is_number, label_of, named, scale_of
 from fedmule.analysis.studies import Study
 
@@ -71,6 +82,7 @@ def draw_costs(what: Run | Sequence[Run] | Study, by: str | None = None, where: 
             draw_curves(what, against, by, where, axes=axes)
         else:
             draw_accuracy(what, against, axes)
+    share_legend(figure)
     return figure
 
 
@@ -116,7 +128,9 @@ def _draw_band(tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric:
 
 
 def _finish(axes: Axes, against: str, ylabel: str) -> Figure:
-    axes.set(xlabel=axis_of(against), ylabel=ylabel, ylim=(0, 102))
+    together = axes.get_shared_y_axes().get_siblings(axes)
+    lowest = min((panel.dataLim.y0 for panel in together if panel.has_data()), default=0.0)
+    axes.set(xlabel=axis_of(against), ylabel=ylabel, ylim=(min(80.0, max(0.0, 10 * ((lowest - 1) // 10))), 102))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     legend(axes, 3)

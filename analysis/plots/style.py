@@ -58,6 +58,23 @@ def legend(axes: Axes, columns: int = 3, **more: Any) -> None:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize=8, frameon=False, **more)
 
 
+def share_legend(figure: Figure) -> None:
+    """Replace the legends of panels, which would cover their titles, by one legend above all of them."""
+    labelled, title = {}, None
+    for axes in figure.axes:
+        own = axes.get_legend()
+        if own is not None:
+            title = own.get_title().get_text() or title
+            labelled |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+            own.remove()
+    if labelled:
+        columns = max(1, int(12 * figure.get_figwidth()) // (max(map(len, labelled)) + 6))
+        figure.legend(
+            list(labelled.values()), list(labelled), loc="outside upper center", ncols=columns, fontsize=8,
+            frameon=False, title=title, title_fontsize=8,
+        )  # fmt: skip
+
+
 def client_axis(axis: Any) -> None:
     """Put ticks at whole numbers only, for clients and counts."""
     from matplotlib.ticker import MaxNLocator

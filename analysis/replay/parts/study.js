@@ -68,9 +68,7 @@ class StudyPage {
     });
     byId("by-combination").addEventListener("click", () => this.rowsBy(true));
     byId("by-run").addEventListener("click", () => this.rowsBy(false));
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "t" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.matches("input, select")) byId("theme").click();
-    });
+    onThemeKey(() => byId("theme").click());
   }
 
   /** One parameter cannot go both down and across. */
