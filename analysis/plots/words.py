@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,13 @@ def in_words(parameter: str) -> tuple[str, str]:
             break
     words = parameter.replace(".", " ").replace("_", " ")
     return words.replace("sim time", "simulated time"), unit
+
+
+def with_words(text: str, parameters: Iterable[str]) -> str:
+    """A text with the keys in it put into words."""
+    for key in sorted(parameters, key=len, reverse=True):
+        text = text.replace(key, in_words(key)[0]) if "." in key else text
+    return text
 
 
 def heading_of(parameter: str) -> str:

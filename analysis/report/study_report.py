@@ -18,7 +18,7 @@ from fedmule.analysis.plots.heat import UNCLEAR, heat_limits
 from fedmule.analysis.plots.results import results_of
 from fedmule.analysis.plots.studies import draw_panels
 from fedmule.analysis.plots.style import picture
-from fedmule.analysis.plots.words import heading_of, in_words, is_difference
+from fedmule.analysis.plots.words import heading_of, in_words, is_difference, with_words
 from fedmule.analysis.report.content import Content, Item
 from fedmule.analysis.studies import Study, combinations_table
 from fedmule.simulator.runs.columns import QUANTITIES
@@ -38,7 +38,7 @@ def study_content(study: Study) -> Content:
     )
     header, *lines = combinations_table(study.index, study.parameters)
     words = [heading_of(key) if key in study.parameters else key for key in header]
-    content = Content(f"Study {name}", [words, *lines], findings(study), legend)
+    content = Content(f"Study {with_words(name, study.parameters)}", [words, *lines], findings(study), legend)
     if len(study.done):
         _search(study, content)
         _figures(study, study.free(), content)
