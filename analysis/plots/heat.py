@@ -58,8 +58,8 @@ def draw_heat(
     axes.set_facecolor("#dddddd")
     for i, b in enumerate(down):
         for j, a in enumerate(across):
-            dark = sum(colours((means[i, j] - low) / ((high - low) or 1.0))[:3]) < 1.6
-            _cell(axes, j, i, cells.get((a, b), []), metric, dark)
+            shade = colours((means[i, j] - low) / ((high - low) or 1.0))
+            _cell(axes, j, i, cells.get((a, b), []), metric, shade)
     axes.set(xlabel=label_of(x), ylabel=label_of(y))
     axes.set_xticks(range(len(across)), [named(value) for value in across])
     axes.set_yticks(range(len(down)), [named(value) for value in down])
@@ -104,24 +104,28 @@ def _stated(results: list[float]) -> tuple[float, float]:
     return mean, math.nan if width is None else width
 
 
-def _cell(axes: Axes, j: int, i: int, results: list[float], metric: str, dark: bool) -> None:
+def _cell(axes: Axes, j: int, i: int, results: list[float], metric: str, shade: tuple[float, ...]) -> None:
     """Write mean ± interval of the runs that have a result, and how many they are if some have none."""
     from matplotlib.patches import Rectangle
+    from matplotlib.patheffects import withStroke
 
     mean, width = _stated(results)
-    colour = "white" if dark else "black"
+    known = sum(math.isfinite(result) for result in results)
+    colour = "white" if known and sum(shade[:3]) < 1.6 else "black"
     text = _number(mean, metric) if math.isfinite(mean) else "–"
     text += f"\n± {_number(width, metric, of_width=True)}" if math.isfinite(width) else ""
-    known = sum(math.isfinite(result) for result in results)
     text += f"\n({known} of {len(results)})" if 0 < known < len(results) else ""
+    halo = []
     if is_difference(metric) and abs(mean) <= width:
-        shade = Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=colour, alpha=0.18, hatch="///", linewidth=0)
-        axes.add_patch(shade)
-    axes.text(j, i, text, ha="center", va="center", fontsize=8, color=colour, linespacing=1.3)
+        lines = Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=colour, alpha=0.18, hatch="///", linewidth=0)
+        axes.add_patch(lines)
+        halo = [withStroke(linewidth=4, foreground=shade)]
+    axes.text(j, i, text, ha="center", va="center", fontsize=8, color=colour, linespacing=1.3, path_effects=halo)
 
 
 def _number(value: float, metric: str, of_width: bool = False) -> str:
     if is_share(metric):
-        return f"{value:+.1f}".replace("-", "−") if is_difference(metric) and not of_width else f"{value:.1f}"
+        signed = is_difference(metric) and not of_width
+        return f"{round(value, 1) + 0.0:+.1f}".replace("-", "−") if signed else f"{value:.1f}"
     digits = 2 if of_width else 3
     return f"{value:.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"

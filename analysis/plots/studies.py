@@ -24,7 +24,7 @@ from fedmule.analysis.plots.style import (
     picture_of,
     share_legend,
 )
-from fedmule.analysis.plots.words import axis_of, is_difference, is_number, label_of, named, scale_of
+from fedmule.analysis.plots.words import axis_of, is_difference, is_number, label_of, named, plain, scale_of, with_value
 from fedmule.analysis.studies import Study
 from fedmule.simulator.runs.column_kinds import PERCENT
 from fedmule.simulator.studies.statistics import interval
@@ -133,8 +133,10 @@ def draw_panels(study: Study, draw: Callable[[Where, Axes], Any], over: list[str
     panels = figure.subplots(down, across, squeeze=False, sharey=one_scale).ravel()
     for where, axes in zip(combinations, panels, strict=False):
         draw({str(key): value for key, value in where.items()}, axes)
-        title = ", ".join(f"{label_of(str(key))} = {named(value)}" for key, value in where.items())
-        axes.set_title(title, fontsize=9)
+        title = ", ".join(with_value(str(key), value) for key, value in where.items())
+        axes.set_title(plain(title), fontsize=9)
+        if one_scale and axes not in panels[::across]:
+            axes.set_ylabel("")
     for axes in panels[len(combinations) :]:
         axes.set_axis_off()
     share_legend(figure)

@@ -60,7 +60,8 @@ def legend(axes: Axes, columns: int = 3, **more: Any) -> None:
 
 def share_legend(figure: Figure) -> None:
     """Replace the legends of panels, which would cover their titles, by one legend above all of them."""
-    labelled, title = {}, None
+    labelled: dict[str, Any] = {}
+    title = None
     for axes in figure.axes:
         own = axes.get_legend()
         if own is not None:

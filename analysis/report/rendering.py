@@ -15,6 +15,7 @@ from fedmule.analysis.result_tables import Table, as_markdown
 STYLES, SCRIPTS = ("base.css", "report.css"), ("theme.js", "report.js")
 MOST_LINES = 12  # of the table that is open at once
 SCREEN_PER_FILE = 96 / FILE_DPI  # pixels
+WIDE = 800  # pixels; figures that are wider scroll on a phone
 
 
 def as_md(content: Content, items: Sequence[tuple[Item, str]]) -> str:
@@ -57,9 +58,10 @@ def as_html(content: Content, items: Sequence[tuple[Item, bytes]]) -> str:
 def _html_figure(item: Item, image: bytes) -> str:
     width, height = (round(SCREEN_PER_FILE * side) for side in struct.unpack(">II", image[16:24]))  # of a PNG
     source = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+    kind = "wide" if width > WIDE else "narrow"
     return (
         f'<section class="card"><h2>{escape(item.title)}</h2>\n<figure><div class="scroll" tabindex="0">'
-        f'<img alt="{escape(item.title)}" width="{width}" height="{height}" src="{source}"></div>\n'
+        f'<img class="{kind}" alt="{escape(item.title)}" width="{width}" height="{height}" src="{source}"></div>\n'
         f"<figcaption>{escape(item.text)}</figcaption></figure></section>"
     )
 

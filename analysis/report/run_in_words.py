@@ -16,8 +16,11 @@ ONE_SEED = (
 
 def run_findings(run: Run) -> list[str]:
     """Return whether the vehicle was worth it, what was learnt, how sure that is, and why the run ended."""
-    found = [_worth(run), *_learnt(run), ONE_SEED if len(run.contacts) else "", ending(run)]
-    return [sentence for sentence in found if sentence]
+    if not len(run.contacts):
+        return ["Nothing was learnt from others: no client has been visited.", ending(run)]
+    found = [_nothing_delivered(run), _worth(run), _learnt(run), ONE_SEED]
+    diverged = run.summary.get("stopped_by") == "diverged"
+    return [sentence for sentence in ([ending(run), *found] if diverged else [*found, ending(run)]) if sentence]
 
 
 def ending(run: Run) -> str:
@@ -46,8 +49,6 @@ def start_accuracy(run: Run) -> float:
 
 def _worth(run: Run) -> str:
     """The verdict; of a run without a summary the difference to training alone, without an interval."""
-    if not len(run.contacts):
-        return "Nothing was learnt from others: no client has been visited."
     if run.summary.get("verdict"):
         return str(run.summary["verdict"])
     if ALONE not in run.contacts or run.contacts[[PERSONAL, ALONE]].dropna().empty:
@@ -57,12 +58,16 @@ def _worth(run: Run) -> str:
     return f"Carrying a model: {gain} points against training alone so far."
 
 
-def _learnt(run: Run) -> list[str]:
-    contacts = run.contacts
-    if not len(contacts):
-        return []
-    asked, completed = int(contacts["active"].sum()), int(contacts["delivered"].sum())
-    start = start_accuracy(run)
+def _nothing_delivered(run: Run) -> str:
+    """A warning that no exchange was completed; empty if any was."""
+    if run.contacts["delivered"].sum() or not run.contacts["active"].sum():
+        return ""
+    return "No exchange got through: whatever was learnt, clients learnt alone."
+
+
+def _learnt(run: Run) -> str:
+    """Accuracy, visits and exchanges."""
+    contacts, start, visits = run.contacts, start_accuracy(run), len(run.visits)
     known = contacts[PERSONAL].notna().any()
     learnt = (
         f"Personal models are right on {percent(last(contacts[PERSONAL], start))} of test samples, mean over clients, "
@@ -70,9 +75,6 @@ def _learnt(run: Run) -> list[str]:
         if known
         else "Accuracy was not evaluated"
     )
-    reached = f"{len(run.visits):,} visits in {clock(last(contacts['sim_time_s'], 0.0))} of simulated time"
-    delivered = f"{completed:,} of {asked:,} exchanges got through" if completed else "no exchange got through"
-    found = [f"{learnt}; {reached}; {delivered}."]
-    if asked and not completed:
-        found.insert(0, "No exchange got through: whatever was learnt, clients learnt alone.")
-    return found
+    took = clock(float(run.summary.get("sim_time_s") or last(contacts["sim_time_s"], 0.0)))
+    through = f"{int(contacts['delivered'].sum()):,} of {int(contacts['active'].sum()):,} exchanges got through"
+    return f"{learnt}; {visits:,} visit{'s' * (visits != 1)} in {took} of simulated time; {through}."

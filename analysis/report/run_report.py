@@ -54,7 +54,9 @@ def _learning(run: Run, content: Content) -> None:
             lambda: draw_costs(run),
         )
     )
-    if has_constraint(run):
+    if not run.contacts["delivered"].sum():
+        content.missing.append("Convergence: no exchange got through.")
+    elif has_constraint(run):
         content.items.append(
             Item(
                 "convergence",

@@ -139,8 +139,16 @@ def test_what_was_not_logged_is_listed(small: Small, tmp_path: Path) -> None:
 def test_a_run_in_which_nothing_got_through_says_so(small: Small, tmp_path: Path) -> None:
     run_scenario(small(learning={"payload_bytes": 10**12}, stop={"visits": 3}), str(tmp_path / "run"))
     found = content_of(tmp_path / "run").findings
-    assert found[1] == "No exchange got through: whatever was learnt, clients learnt alone."
-    assert found[2].endswith("no exchange got through.")
+    assert found[0] == "No exchange got through: whatever was learnt, clients learnt alone."
+    assert re.search(r"; 3 visits in .*; 0 of \d+ exchanges got through\.$", found[2])
+    write_report(tmp_path / "run", formats=())
+
+
+def test_a_run_that_diverged_says_so_first(small: Small, tmp_path: Path) -> None:
+    run_scenario(small(learning={"step_size": 1e38}), str(tmp_path / "run"))
+    found = content_of(tmp_path / "run").findings
+    assert found[0].startswith("It ended because the models diverged")
+    assert sum(sentence.startswith("It ended") for sentence in found) == 1
     write_report(tmp_path / "run", formats=())
 
 
