@@ -20,7 +20,7 @@ from fedmule.simulator.runs.columns import QUANTITIES
 STYLES = ("base.css", "study.css")
 SCRIPTS = (
     *("text.js", "colours.js", "theme.js", "filtered_runs.js", "scale.js", "heat.js"),
-    *("curves.js", "table.js", "study.js"),
+    *("study_curves.js", "table.js", "study.js"),
 )
 
 # Results by their names in the index, or derived from it. The first ones are in the table at once; the others can be
