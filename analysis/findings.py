@@ -125,12 +125,14 @@ def _few_seeds(study: Study) -> list[str]:
 def _reservations(study: Study) -> list[str]:
     """Runs without a result, and those that ended early, as sentences."""
     index, found = study.index, []
-    lacking = [f"{n} {state}" for state in ("failed", "stale", "missing") if (n := (index["status"] == state).sum())]
+    lacking = [f"{n:,} {state}" for state in ("failed", "stale", "missing") if (n := (index["status"] == state).sum())]
     if lacking:
-        found.append(f"{len(index) - len(study.done)} of {len(index)} runs are not in these figures: {_and(lacking)}.")
+        found.append(
+            f"{len(index) - len(study.done):,} of {len(index):,} runs are not in these figures: {_and(lacking)}."
+        )
     diverged = int((study.done["stopped_by"] == "diverged").sum()) if "stopped_by" in study.done else 0
     if diverged:
-        found.append(f"{diverged} of {len(index)} runs diverged; what they had reached by then counts.")
+        found.append(f"{diverged:,} of {len(index):,} runs diverged; what they had reached by then counts.")
     return found
 
 

@@ -35,7 +35,9 @@ class Curves {
     const svg = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Curves over simulated time" });
     const clip = shape("clipPath", { id: "plot" });
     clip.append(shape("rect", { x: left, y: top, width: width - left - right, height: height - top - bottom }));
+    const thin = this.lines.filter((line) => !line.bold).length;
     const drawn = shape("g", { "clip-path": "url(#plot)" });
+    drawn.style.setProperty("--thin", String(Math.min(0.4, Math.max(0.12, 12 / thin)))); // many lines let means show
     const bold = this.lines.filter((line) => line.bold);
     const seeds = Math.max(...bold.flatMap((line) => line.points.map((point) => point.count)));
     this.banded = bold.length === 1 || (bold.length <= MOST_BANDS && seeds >= LEAST_SEEDS);
