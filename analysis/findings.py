@@ -65,9 +65,9 @@ def _landscape(study: Study, free: list[str]) -> list[str]:
 def _only_combination(rows: pd.DataFrame) -> str:
     """The result of runs that differ in nothing but their seeds."""
     text = f"The personal accuracy is {_percent(*interval(list(100 * rows[PERSONAL].astype(float))))} at the end"
-    gains = 100 * rows[GAIN].dropna().astype(float) if GAIN in rows else []
+    gains = list(100 * rows[GAIN].dropna().astype(float)) if GAIN in rows else []
     if len(gains):
-        mean, width = interval(list(gains))
+        mean, width = interval(gains)
         text += f", a gain of {signed(mean, width)} over training alone"
         text += "" if width is None else f", {CHANCE[abs(mean) > width]}"
     return f"{text}."
