@@ -52,6 +52,11 @@ def with_words(text: str, parameters: Iterable[str]) -> str:
     return text
 
 
+def unbroken(sentence: str) -> str:
+    """A sentence for a page, in which no line ends between ± and its number."""
+    return sentence.replace("± ", "±\u00a0")
+
+
 def heading_of(parameter: str) -> str:
     """Heading of a table's column: `vehicle speed, m/s` for vehicle.speed_mps."""
     return ", ".join(filter(None, in_words(parameter)))

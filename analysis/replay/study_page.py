@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedmule.analysis.findings import findings
 from fedmule.analysis.measures import GAIN, on_the_air
-from fedmule.analysis.plots.words import in_words, is_difference, is_share, with_words
+from fedmule.analysis.plots.words import in_words, is_difference, is_share, unbroken, with_words
 from fedmule.analysis.replay.page import page
 from fedmule.analysis.replay.study_curves import curves_of
 from fedmule.analysis.studies import Study
@@ -44,7 +44,7 @@ def study_page(study: Study, links: Mapping[str, str]) -> str:
     content = {
         "name": study.study["name"],
         "title": with_words(study.study["title"], study.parameters),
-        "findings": findings(study) or ["No run is done yet."],
+        "findings": [unbroken(sentence) for sentence in findings(study)] or ["No run is done yet."],
         "parameters": [_parameter(key, index[key], key in free) for key in study.parameters],
         "results": [_result(name) for name in results],
         "in_map": results.index(GAIN) if GAIN in results else 0,

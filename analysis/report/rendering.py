@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from html import escape
 
 from fedmule.analysis.plots.style import FILE_DPI
+from fedmule.analysis.plots.words import unbroken
 from fedmule.analysis.replay.page import page
 from fedmule.analysis.report.content import Content, Item
 from fedmule.analysis.result_tables import Table, as_markdown
@@ -67,7 +68,7 @@ def _html_figure(item: Item, image: bytes) -> str:
 
 
 def _html_list(lines: Sequence[str], kind: str) -> str:
-    return f'<ul class="{kind}">\n' + "\n".join(f"<li>{escape(line)}</li>" for line in lines) + "\n</ul>"
+    return f'<ul class="{kind}">\n' + "\n".join(f"<li>{escape(unbroken(line))}</li>" for line in lines) + "\n</ul>"
 
 
 def _html_table(table: Table) -> str:
