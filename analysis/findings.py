@@ -24,7 +24,8 @@ Stated = tuple[float, float | None]  # a mean, and the half-width of its interva
 
 def findings(study: Study) -> list[str]:
     """Return what came out of a study, a sentence each, and how sure it is; nothing where no run is done."""
-    free = study.free()
+    begun = study.begun()
+    free = begun.free()
     if not len(study.done):
         return []
     search = search_of(study)
@@ -32,9 +33,9 @@ def findings(study: Study) -> list[str]:
         text = str(search["answer"]["text"]).removeprefix(f"{search['key']}: ")
         found = [f"{_sentence(heading_of(search['key']))}: {text}"]
     elif len(free) == 1 and free[0] in COMPARED and all((study.folder / run).is_dir() for run in study.done["run"]):
-        return [verdict(_entries(study, free[0])), *_reservations(study)]  # which warns of few seeds itself
+        return [verdict(_entries(begun, free[0])), *_reservations(study)]  # which warns of few seeds itself
     else:
-        found = _landscape(study, free)
+        found = _landscape(begun, free)
     return [*found, *_few_seeds(study), *_reservations(study)] if found else _reservations(study)
 
 

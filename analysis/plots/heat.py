@@ -12,13 +12,14 @@ from matplotlib.figure import Figure
 
 from fedmule.analysis.measures import GAIN, PERSONAL
 from fedmule.analysis.plots.results import has_gain, results_of
-from fedmule.analysis.plots.style import GAINS, GREY, MAP, axes_for, picture_of
+from fedmule.analysis.plots.style import GAINS, GREY, MAP, axes_for, picture_of, slant
 from fedmule.analysis.plots.words import axis_of, is_difference, is_share, label_of, named
 from fedmule.analysis.studies import Study
 from fedmule.simulator.studies.statistics import interval
 
 LEAST_POINTS = 5.0  # from the middle of a scale of shares to its ends, so that small differences stay pale
 LEAST_WIDTHS = 2.0  # the same, in half-widths of an interval
+LETTERS_A_CELL = 10  # of a label below it
 UNCLEAR = "hatched: the 95 % interval includes 0"
 
 Where = dict[str, Any]
@@ -63,6 +64,7 @@ def draw_heat(
     axes.set(xlabel=label_of(x), ylabel=label_of(y))
     axes.set_xticks(range(len(across)), [named(value) for value in across])
     axes.set_yticks(range(len(down)), [named(value) for value in down])
+    slant(axes, LETTERS_A_CELL * len(across))
     picture_of(axes).colorbar(drawn, ax=axes, label=axis_of(metric))
     if own_figure and axes.patches:
         axes.set_title(UNCLEAR, fontsize=8, color=GREY)

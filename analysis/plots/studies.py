@@ -29,6 +29,8 @@ from fedmule.analysis.studies import Study
 from fedmule.simulator.runs.column_kinds import PERCENT
 from fedmule.simulator.studies.statistics import interval
 
+RUNS: dict[str, Any] = {"s": 22, "facecolor": "none", "linewidths": 0.8, "zorder": 4}  # rings, seen on bars
+
 Where = dict[str, Any]
 
 
@@ -58,7 +60,7 @@ def draw_effect(
         shift = 0.0 if log else apart * (i - (len(groups) - 1) / 2)
         points = [(positions[v] + shift, *interval(list(cell))) for v, cell in own.groupby(x)["result"]]
         colour, label = MANY[i % len(MANY)], None if by is None else named(group)
-        axes.scatter(own[x].map(positions) + shift, own["result"], s=9, color=colour, alpha=0.35, linewidths=0)
+        axes.scatter(own[x].map(positions) + shift, own["result"], **RUNS, edgecolor=colour)
         at, means, widths = zip(*sorted(points), strict=True) if points else ((), (), ())
         errors = np.array([bars(metric, mean, width) for mean, width in zip(means, widths, strict=True)]).T
         line = "-" if numeric else ""
@@ -147,9 +149,7 @@ def _dot(axes: Axes, values: pd.Series[Any], position: int, colour: str, metric:
     """Draw the runs, and their mean with its interval."""
     if len(values):
         mean, width = interval(list(values))
-        axes.scatter(
-            values, np.full(len(values), position), s=26, facecolor="none", edgecolor=colour, linewidths=0.8, zorder=4
-        )
+        axes.scatter(values, np.full(len(values), position), **RUNS, edgecolor=colour)
         reach = np.array([bars(metric, mean, width)]).T
         axes.errorbar(mean, position, xerr=reach, color=colour, marker="o", markersize=5, capsize=3)
 

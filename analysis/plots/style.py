@@ -76,6 +76,14 @@ def share_legend(figure: Figure) -> None:
         )  # fmt: skip
 
 
+def slant(axes: Axes, most_letters: float) -> None:
+    """Draw labels below axes at an angle if together they have more letters than fit side by side."""
+    labels = axes.get_xticklabels()
+    if len(labels) * max((len(label.get_text()) for label in labels), default=0) > most_letters:
+        for label in labels:
+            label.set(rotation=25, horizontalalignment="right")
+
+
 def client_axis(axis: Any) -> None:
     """Put ticks at whole numbers only, for clients and counts."""
     from matplotlib.ticker import MaxNLocator

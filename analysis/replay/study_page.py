@@ -40,7 +40,7 @@ def study_page(study: Study, links: Mapping[str, str]) -> str:
     """The HTML page of a study, complete or not; `links` are the pages of its runs, by their names in the index."""
     index = study.index.assign(**_derived(study.index))
     results = [name for name in RESULTS if name in index and index[name].notna().any()]
-    free = study.free()
+    free = study.begun().free()
     content = {
         "name": study.study["name"],
         "title": with_words(study.study["title"], study.parameters),

@@ -14,7 +14,7 @@ from fedmule.analysis.report.content import Content, Item
 from fedmule.analysis.result_tables import Table, as_markdown
 
 STYLES, SCRIPTS = ("base.css", "report.css"), ("theme.js", "report.js")
-MOST_LINES = 12  # of the table that is open at once
+MOST_LINES = 16  # of the table that is open at once
 SCREEN_PER_FILE = 96 / FILE_DPI  # pixels
 WIDE = 800  # pixels; figures that are wider scroll on a phone
 

@@ -17,7 +17,7 @@ from fedmule.analysis.plots.curves import COSTS
 from fedmule.analysis.plots.heat import UNCLEAR, heat_limits
 from fedmule.analysis.plots.results import results_of
 from fedmule.analysis.plots.studies import draw_panels
-from fedmule.analysis.plots.style import picture
+from fedmule.analysis.plots.style import picture, slant
 from fedmule.analysis.plots.words import heading_of, in_words, is_difference, with_words
 from fedmule.analysis.report.content import Content, Item
 from fedmule.analysis.studies import Study, combinations_table
@@ -41,7 +41,8 @@ def study_content(study: Study) -> Content:
     content = Content(f"Study {with_words(name, study.parameters)}", [words, *lines], findings(study), legend)
     if len(study.done):
         _search(study, content)
-        _figures(study, study.free(), content)
+        begun = study.begun()
+        _figures(begun, begun.free(), content)
     _what_is_missing(study, content)
     return content
 
@@ -61,7 +62,7 @@ def _figures(study: Study, free: Sequence[str], content: Content) -> None:
         return
     if len(free) == 1 and free[0] in COMPARED:
         text = (
-            "Left: the personal test accuracy of each; small dots are runs, large ones means with 95 % intervals. "
+            "Left: the personal test accuracy of each; rings are runs, dots means with 95 % intervals. "
             "Right: the difference to training alone, or to the first, paired seed by seed. An interval that excludes "
             "0 is more than chance for that one pair; the table of fedmule compare corrects for many pairs."
         )
@@ -71,7 +72,7 @@ def _figures(study: Study, free: Sequence[str], content: Content) -> None:
         name = _words(free)
         text = (
             f"Gain over training alone, accuracy of personal models and token, simulated time and bytes by {name}; "
-            "small dots are runs."
+            "rings are runs."
         )
         content.items.append(Item("effect", f"The effect of {name}", text, lambda: _effects(study)))
         text = f"Mean personal accuracy with its 95 % band over seeds for each {name}, against its cost."
@@ -101,10 +102,7 @@ def _effects(study: Study) -> Figure:
         axes.set_axis_off()
     for axes, metric in zip(panels, results, strict=False):
         draw_effect(study, metric=metric, axes=axes)
-        labels = axes.get_xticklabels()
-        if sum(len(label.get_text()) for label in labels) > MOST_LETTERS:
-            for label in labels:
-                label.set(rotation=25, horizontalalignment="right")
+        slant(axes, MOST_LETTERS)
     return figure
 
 

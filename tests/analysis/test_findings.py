@@ -105,6 +105,17 @@ def test_runs_that_are_not_in_the_figures_are_counted() -> None:
     ]
 
 
+def test_values_without_a_run_that_is_done_do_not_count_as_varied() -> None:
+    """Of a range of 90 m no run is done: the findings are those of a study of speeds."""
+    part = study(lambda v, r, seed: 0.01 * v, 4)
+    index = part.index.copy()
+    index.loc[index["radio.range_m"] == 90, "status"] = "missing"
+    found = findings(replace(part, index=index))
+    assert found[0].startswith("The gain over training alone is largest at vehicle speed 8 m/s: +8.0 points")
+    assert found[1].endswith("in 2 of 2 combinations.")
+    assert found[-1] == "8 of 16 runs are not in these figures: 8 missing."
+
+
 def test_a_search_begins_with_its_answer(tmp_path: Path) -> None:
     searched = replace(study(lambda v, r, seed: 0.01 * v, 4, ranges=(30,)), folder=tmp_path)
     found = {"key": "vehicle.speed_mps", "answer": {"text": "vehicle.speed_mps: 8 is the smallest value found."}}

@@ -238,6 +238,18 @@ def test_one_parameter_and_none(studies: Path, tmp_path: Path) -> None:
     write_report(single, formats=())
 
 
+def test_figures_leave_out_values_without_a_run_that_is_done(studies: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "begun"
+    shutil.copytree(studies / "three", folder)
+    index = pd.read_parquet(folder / "index.parquet")
+    index.loc[(index["vehicle.jump"] == 0.5) | (index["vehicle.walk"] == "lazy"), "status"] = "missing"
+    index.to_parquet(folder / "index.parquet")
+    assert drawn(folder) == ["effect", "accuracy"]
+    assert "12 of 16 runs have not been made yet" in missing(folder)
+    assert content_of(folder).findings[-1] == "12 of 16 runs are not in these figures: 12 missing."
+    write_report(folder, formats=())
+
+
 def test_algorithms_are_compared(studies: Path) -> None:
     assert drawn(studies / "algorithms") == ["comparison", "effect", "accuracy"]
     assert "With 2 seeds only large differences show" in content_of(studies / "algorithms").findings[0]

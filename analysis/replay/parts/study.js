@@ -100,7 +100,9 @@ class StudyPage {
     byId("legend").replaceChildren(...values.map((value) => {
       const chosen = this.filtered.chosen[by] === value;
       const swatch = element("i");
-      swatch.style.color = this.curves.look(value).colour;
+      const { colour, dashes } = this.curves.look(value);
+      swatch.style.color = colour;
+      swatch.classList.toggle("dashed", dashes !== "");
       const button = element("button", { type: "button" }, swatch, valueText(value));
       button.setAttribute("aria-pressed", String(chosen));
       button.addEventListener("click", () => {

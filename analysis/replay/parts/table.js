@@ -112,6 +112,7 @@ class RunsTable {
     const columns = this.columns();
     const rows = this.rows();
     const by = columns.find((column) => column.name === this.sorted);
+    rows.sort((a, b) => Number(!a.some(isDone)) - Number(!b.some(isDone))); // what has results comes first
     if (by) rows.sort((a, b) => (this.descending ? compare(by.value(b), by.value(a)) : compare(by.value(a), by.value(b))));
     const head = element("tr", {}, ...columns.map((column) => this.heading(column)));
     const body = rows.map((row) => element("tr", {}, ...columns.map((column) => {
