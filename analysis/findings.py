@@ -33,7 +33,7 @@ def findings(study: Study) -> list[str]:
         text = str(search["answer"]["text"]).removeprefix(f"{search['key']}: ")
         found = [f"{_sentence(heading_of(search['key']))}: {text}"]
     elif len(free) == 1 and free[0] in COMPARED and all((study.folder / run).is_dir() for run in study.done["run"]):
-        return [verdict(_entries(begun, free[0])), *_reservations(study)]  # which warns of few seeds itself
+        return [*verdict(_entries(begun, free[0])), *_reservations(study)]  # which warns of few seeds itself
     else:
         found = _landscape(begun, free)
     return [*found, *_few_seeds(study), *_reservations(study)] if found else _reservations(study)

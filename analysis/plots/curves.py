@@ -67,7 +67,8 @@ def draw_curves(
         tables, title = {name: [run.contacts for run in runs] for name, runs in groups.items()}, ""
     for i, (value, runs) in enumerate(tables.items()):
         style = STYLES[i // len(MANY) % len(STYLES)]
-        _draw_band(runs, axes, against, metric, color=_colour(list(tables), i), label=named(value), linestyle=style)
+        look = {"color": _colour(list(tables), i), "label": named(value), "linestyle": style}
+        _draw_band(runs, axes, against, metric, shade=min(0.2, 0.8 / len(tables)), **look)
     _finish(axes, against, axis_of(metric))
     if tables:
         legend(axes, 4, title=title or None, title_fontsize=8)
@@ -104,7 +105,10 @@ def _colour(values: list[Any], i: int) -> Any:
     return MANY[i % len(MANY)]
 
 
-def _draw_band(tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric: str, **style: Any) -> None:
+def _draw_band(
+    tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric: str, shade: float = 0.2, **style: Any
+) -> None:
+    """Draw the curve of one run, or the mean of several with its band, which is as opaque as `shade` says."""
     if against not in AXES:
         raise ValueError(f"against = {against!r}: must be one of {', '.join(AXES)}")
     evaluated = [(table, table[metric].notna().to_numpy()) for table in tables if metric in table]
@@ -124,7 +128,7 @@ def _draw_band(tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric:
         found = band([table for table, _ in known], against, metric)
         axes.plot(found[against] / size, 100 * found["mean"], **style)
         low, high = (100 * found[edge].clip(0, 1) for edge in ("low", "high"))
-        axes.fill_between(found[against] / size, low, high, color=style["color"], alpha=0.2, linewidth=0)
+        axes.fill_between(found[against] / size, low, high, color=style["color"], alpha=shade, linewidth=0)
 
 
 def _finish(axes: Axes, against: str, ylabel: str) -> Figure:

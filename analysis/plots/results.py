@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,8 @@ import pandas as pd
 from fedmule.analysis.measures import GAIN, on_the_air
 from fedmule.analysis.plots.words import is_difference, is_share, scale_of
 from fedmule.analysis.studies import Study
+from fedmule.simulator.runs.column_kinds import WHOLE
+from fedmule.simulator.runs.columns import QUANTITIES
 
 
 def has_gain(study: Study) -> bool:
@@ -33,10 +36,15 @@ def results_of(study: Study, metric: str) -> pd.Series[Any]:
 
 
 def bars(metric: str, mean: float, width: float | None) -> tuple[float, float]:
-    """How far an interval reaches below and above its mean, no further than a share or a difference of shares can."""
-    if not width:
-        return 0.0, 0.0
-    if not is_share(metric):
-        return width, width
-    lowest = -100.0 if is_difference(metric) else 0.0
-    return min(width, max(0.0, mean - lowest)), min(width, max(0.0, 100.0 - mean))
+    """How far an interval reaches below and above its mean, no further than is possible of the result."""
+    low, high = _possible(metric)
+    return (min(width, max(0.0, mean - low)), min(width, max(0.0, high - mean))) if width else (0.0, 0.0)
+
+
+def _possible(metric: str) -> tuple[float, float]:
+    """The least and the largest value of a result: shares lie between 0 and 100 %, times and counts above 0."""
+    if is_share(metric):
+        return (-100.0 if is_difference(metric) else 0.0), 100.0
+    column = QUANTITIES.get(metric)
+    is_amount = column is not None and (column.unit in ("s", "bytes", "m") or column.type == WHOLE)
+    return (0.0 if is_amount else -math.inf), math.inf

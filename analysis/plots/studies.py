@@ -129,7 +129,7 @@ def draw_comparison(
 def draw_panels(study: Study, draw: Callable[[Where, Axes], Any], over: list[str], one_scale: bool = False) -> Figure:
     """Draw one panel for every combination of values of the parameters `over`, perhaps with the same vertical scale."""
     combinations = study.done[over].drop_duplicates().to_dict("records")
-    across = min(3, len(combinations))
+    across = 2 if len(combinations) == 4 else min(3, len(combinations))
     down = math.ceil(len(combinations) / across)
     figure = picture(4.6 * across, 3.7 * down)
     panels = figure.subplots(down, across, squeeze=False, sharey=one_scale).ravel()

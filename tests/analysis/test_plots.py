@@ -276,6 +276,14 @@ def test_bars_end_where_accuracies_can(study: Study) -> None:
         assert (low, high) == pytest.approx((100 * 2.6 / 3 - 37.9, 100), abs=0.1)  # t(2) · 15.3 / √3
 
 
+def test_bars_of_bytes_end_at_0_and_of_losses_nowhere(study: Study) -> None:
+    index = study.index.assign(bytes_down=[0, 0, 3e6] * 4, bytes_up=0, lagrangian=[0.0, 0.0, 3.0] * 4)
+    for metric, lowest in (("bytes", 0.0), ("lagrangian", 1 - 4.302653)):  # 1 ± t(2) · √3 / √3
+        axes = draw_effect(replace(study, index=index), metric=metric, where={"radio.kind": "disc"}).axes[0]
+        low, high = axes.containers[0].lines[2][0].get_segments()[0][:, 1]
+        assert (low, high) == pytest.approx((lowest, 1 + 4.302653), abs=1e-4)
+
+
 def test_panels_share_a_legend_that_covers_nothing(study: Study) -> None:
     def draw(where: dict[str, Any], axes: Axes) -> None:
         draw_curves(study, "visits", "vehicle.speed_mps", where, axes=axes)

@@ -252,7 +252,7 @@ def test_figures_leave_out_values_without_a_run_that_is_done(studies: Path, tmp_
 
 def test_algorithms_are_compared(studies: Path) -> None:
     assert drawn(studies / "algorithms") == ["comparison", "effect", "accuracy"]
-    assert "With 2 seeds only large differences show" in content_of(studies / "algorithms").findings[0]
+    assert "With 2 seeds only large differences show" in content_of(studies / "algorithms").findings[1]
     write_report(studies / "algorithms", formats=())
 
 
