@@ -220,6 +220,10 @@ def test_curves_are_read_and_chosen(tmp_path: Path, open_tab: OpenTab) -> None:
     y = tab.js("study.curves.atY(study.curves.lines[1].points.at(-1).mean)")
     tab.page.mouse.move(box["x"] + box["width"] - 14, box["y"] + y)
     assert tab.page.inner_text("#curve-at") == "vehicle speed 20 m/s: 62.0 ± 5.0 % at 0:16:40"
+    tab.page.select_option("#curve-metric", label="gain over training alone, points")
+    y = tab.js("study.curves.atY(10)")
+    tab.page.mouse.move(box["x"] + box["width"] - 14, box["y"] + y)
+    assert tab.page.inner_text("#curve-at").endswith(" m/s: +10.0 ± 0.0 points at 0:16:40")
     tab.page.click("#legend button:has-text('20')")
     assert tab.js("study.curves.lines.length") == 1
     assert tab.page.locator("#table tbody tr").count() == 1  # the table shows the same runs

@@ -175,11 +175,11 @@ class Curves {
     const thin = this.lines.some((line) => !line.bold) ? "; thin: each combination" : "";
     const band = this.banded ? " with its 95 % interval" : "";
     const pointing = this.banded ? "" : ", with its 95 % interval";
-    return `Mean over seeds${band}${thin}. A line ends where its first run ends. Point at a line to read it${pointing}.`;
+    return `Mean over seeds${band}${thin}. A line covers the time in which all of its runs are known. Point at a line to read it${pointing}.`;
   }
 
   mark(nearest) {
-    const { name, unit } = this.data.results[this.result];
+    const { name, unit, difference } = this.data.results[this.result];
     for (const line of this.lines) {
       for (const drawn of [line.drawn, line.banded]) drawn?.classList.toggle("is-near", line === nearest?.line);
     }
@@ -194,7 +194,8 @@ class Curves {
     this.dot.style.fill = line.colour;
     const width = Number.isFinite(point.width) ? ` ± ${point.width.toFixed(1)}` : "";
     const when = clockText((point.k / (this.data.points - 1)) * this.data.end_s);
-    this.readout.textContent = `${line.name || name}: ${point.mean.toFixed(1).replace("-", "−")}${width} ${unit} at ${when}`;
+    const sign = difference && point.mean >= 0 ? "+" : "";
+    this.readout.textContent = `${line.name || name}: ${sign}${point.mean.toFixed(1).replace("-", "−")}${width} ${unit} at ${when}`;
   }
 }
 
