@@ -42,7 +42,7 @@ def draw_effect(
     where: Where | None = None,
     axes: Axes | None = None,
 ) -> Figure:
-    """Draw a result over one parameter: a dot per run, means with 95 % intervals, a line per value of `by`."""
+    """Draw a result over one parameter: a ring per run, means with 95 % intervals, a line per value of `by`."""
     free = study.free(where)
     x = x or next((key for key in free if key != by), None)
     if x is None:

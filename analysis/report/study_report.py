@@ -51,7 +51,7 @@ def _search(study: Study, content: Content) -> None:
     """The picture of a search, if `fedmule find` made the folder."""
     search = search_of(study)
     if search and search["quantity"] in study.done and study.done[search["quantity"]].notna().any():
-        text = "What was tried: a dot per run, means with 95 % intervals, the target and the answer with its interval."
+        text = "What was tried: a ring per run, means with 95 % intervals, the target and the answer with its interval."
         content.items.append(Item("find", "The answer", text, lambda: draw_search(study)))
 
 
