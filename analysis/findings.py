@@ -13,9 +13,8 @@ from fedmule.analysis.measures import GAIN, PERSONAL
 from fedmule.analysis.plots.words import heading_of, in_words, short, with_value
 from fedmule.analysis.result_tables import Entry, done_runs
 from fedmule.analysis.studies import Study
-from fedmule.simulator.studies.statistics import LEVEL, interval, paired_p
+from fedmule.simulator.studies.statistics import FEW, LEVEL, interval, paired_p
 
-FEW = 3  # seeds: with as many or fewer only large differences show
 COMPARED = ("learning.algorithm", "column")  # what comparisons and experiments vary
 CHANCE = {True: "more than chance", False: "no more than chance may do"}
 
