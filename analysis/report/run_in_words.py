@@ -47,6 +47,11 @@ def start_accuracy(run: Run) -> float:
     return float(run.clients[run.clients["contact"] == 0]["test_acc"].mean())
 
 
+def end_s(run: Run) -> float:
+    """Simulated time at its end, or at its last contact so far."""
+    return float(run.summary.get("sim_time_s") or last(run.contacts["sim_time_s"], 0.0))
+
+
 def _worth(run: Run) -> str:
     """The verdict; of a run without a summary the difference to training alone, without an interval."""
     if run.summary.get("verdict"):
@@ -75,6 +80,5 @@ def _learnt(run: Run) -> str:
         if known
         else "Accuracy was not evaluated"
     )
-    took = clock(float(run.summary.get("sim_time_s") or last(contacts["sim_time_s"], 0.0)))
     through = f"{int(contacts['delivered'].sum()):,} of {int(contacts['active'].sum()):,} exchanges got through"
-    return f"{learnt}; {visits:,} visit{'s' * (visits != 1)} in {took} of simulated time; {through}."
+    return f"{learnt}; {visits:,} visit{'s' * (visits != 1)} in {clock(end_s(run))} of simulated time; {through}."

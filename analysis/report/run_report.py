@@ -17,7 +17,7 @@ from fedmule.analysis.plots import (
 )
 from fedmule.analysis.plots.convergence import has_constraint
 from fedmule.analysis.report.content import Content, Item
-from fedmule.analysis.report.run_in_words import last, percent, run_findings, start_accuracy
+from fedmule.analysis.report.run_in_words import end_s, last, percent, run_findings, start_accuracy
 from fedmule.analysis.result_tables import Table
 from fedmule.simulator.runs.columns import QUANTITIES
 from fedmule.simulator.runs.progress import clock, lasting, megabytes
@@ -160,7 +160,7 @@ def _facts(run: Run) -> Table:
         ["clients", f"{count}, {run.visits['client'].nunique()} of them visited"],
         ["visits", f"{len(run.visits)}" + (f" by {vehicles} vehicles" if vehicles > 1 else "")],
         ["contacts in passing", str(len(contacts) - len(run.visits))],
-        [label["sim_time_s"], clock(last(contacts["sim_time_s"], 0.0))],
+        [label["sim_time_s"], clock(end_s(run))],
         [label["host_time_s"], f"{last(contacts['host_time_s'], 0.0):.1f} s"],
         [label["personal_test_acc_mean"], f"{percent(personal)}, {percent(start)} at the start"],
         [label["token_test_acc"], percent(last(contacts["token_test_acc"], float("nan")))],

@@ -17,7 +17,7 @@ from fedmule.analysis import load_study
 from fedmule.analysis.report import content_of, write_report
 from fedmule.simulator.cli import main
 from fedmule.simulator.runs.columns import QUANTITIES
-from fedmule.simulator.runs.progress import megabytes
+from fedmule.simulator.runs.progress import clock, megabytes
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.runs.tables import TableWriter, read_table
 from fedmule.simulator.scenario import Scenario
@@ -69,6 +69,7 @@ def test_facts_count_visits_contacts_and_bytes(small: Small, tmp_path: Path) -> 
     assert passing > 0
     assert (facts["visits"], facts["contacts in passing"]) == ("20", str(passing))
     assert run.summary["contacts"] == 20 + passing
+    assert facts["simulated time"] == clock(run.summary["sim_time_s"])
     (alone,) = (value for value in facts.values() if "in a sample of" in value)
     assert alone.endswith("in a sample of 4 of 9 clients")
     sent = run.summary["bytes_down"] + run.summary["bytes_up"]
