@@ -89,11 +89,13 @@ def _mean_cost(values: Sequence[float], unit: float) -> str:
     return f"{np.mean(reached):.4g}" if reached else "–"
 
 
-def verdict(entries: Sequence[Entry]) -> str:
-    """Who is ahead, by how much over the runner-up and over local training, and whether that is more than chance."""
-    done = sorted((e for e in entries if e.runs), key=lambda e: -float(np.mean(e.percent("personal_test_acc_mean"))))
+def verdict(entries: Sequence[Entry]) -> list[str]:
+    """Who is ahead, by how much over the runner-up and over local training, and how sure that is: a sentence each."""
+    means = {e.column: float(np.mean(e.percent("personal_test_acc_mean"))) for e in entries if e.runs}
+    known = [e for e in entries if not math.isnan(means.get(e.column, math.nan))]  # not of runs that diverged
+    done = sorted(known, key=lambda e: -means[e.column])
     if len(done) < 2:
-        return "Nothing to compare: fewer than two algorithms have finished a run."
+        return ["Nothing to compare: fewer than two algorithms have finished a run."]
     first, beaten = done[0], better_than(done)
     local = [entry for entry in done if entry.is_local and entry is not first]
     others = list(dict.fromkeys([done[1].column, *(entry.column for entry in local)]))
@@ -102,8 +104,10 @@ def verdict(entries: Sequence[Entry]) -> str:
     ahead = [f"{_difference(first, columns[name])} over {name}, {CLEAR[clear[name]]}" for name in others]
     opening = f"{first.column} is ahead:" if clear[others[0]] else f"No clear winner: {first.column} has"
     runs = min(len(entry.runs) for entry in done)
-    few = f" With {runs} seed{'s' * (runs > 1)} only large differences show: use --seeds 5 or more." if runs < 5 else ""
-    return f"{opening} {'; '.join(ahead)}.{few}"
+    found = [f"{opening} {'; '.join(ahead)}."]
+    if runs < 5:
+        found.append(f"With {runs} seed{'s' * (runs > 1)} only large differences show: use --seeds 5 or more.")
+    return found
 
 
 def _difference(ours: Entry, theirs: Entry) -> str:

@@ -2,48 +2,75 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fedmule.analysis.comparison import verdict
 from fedmule.analysis.measures import GAIN, PERSONAL
-from fedmule.analysis.plots.words import label_of, named
+from fedmule.analysis.plots.words import heading_of, in_words, short, with_value
 from fedmule.analysis.result_tables import Entry, done_runs
 from fedmule.analysis.studies import Study
-from fedmule.simulator.studies.statistics import LEVEL, interval, paired_p
+from fedmule.simulator.studies.statistics import FEW, LEVEL, interval, paired_p
 
-FEW = 3  # seeds: with as many or fewer only large differences show
 COMPARED = ("learning.algorithm", "column")  # what comparisons and experiments vary
+CHANCE = {True: "more than chance", False: "no more than chance may do"}
+
+Stated = tuple[float, float | None]  # a mean, and the half-width of its interval
 
 
 def findings(study: Study) -> list[str]:
-    """Return what came out of a study, a sentence each; nothing where no run is done."""
-    free = study.free()
+    """Return what came out of a study, a sentence each, and how sure it is; nothing where no run is done."""
+    begun = study.begun()
+    free = begun.free()
     if not len(study.done):
         return []
-    if len(free) == 1 and free[0] in COMPARED:
-        return [verdict(_entries(study, free[0]))]
+    search = search_of(study)
+    if search:
+        text = str(search["answer"]["text"]).removeprefix(f"{search['key']}: ")
+        found = [f"{_sentence(heading_of(search['key']))}: {text}"]
+    elif len(free) == 1 and free[0] in COMPARED and all((study.folder / run).is_dir() for run in study.done["run"]):
+        return [*verdict(_entries(begun, free[0])), *_reservations(study)]  # which warns of few seeds itself
+    else:
+        found = _landscape(begun, free)
+    return [*found, *_few_seeds(study), *_reservations(study)] if found else _reservations(study)
+
+
+def search_of(study: Study) -> dict[str, Any] | None:
+    """What `fedmule find` asked and found; None for other studies, and for a search that has not ended."""
+    file = study.folder / "find.json"
+    search = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"answer": None}
+    return search if search["answer"] else None
+
+
+def signed(mean: float, width: float | None) -> str:
+    """A difference in points with its interval."""
+    return f"{round(mean, 1) + 0.0:+.1f} points".replace("-", "−") + _interval(width)
+
+
+def _landscape(study: Study, free: list[str]) -> list[str]:
+    """Where the result is best and worst, and what each parameter is worth; empty where no run has a result."""
     metric = GAIN if study.done.get(GAIN, pd.Series(dtype=float)).notna().any() else PERSONAL
     rows = study.done.dropna(subset=[metric])
-    if not free or not len(rows):
+    if not len(rows):
         return []
-    found = [*_extremes(rows, free, metric)]
+    if not free:
+        return [_only_combination(rows)]
     effects = [effect for key in free if (effect := _effect(study, rows, key, metric))]
-    if effects and len(free) > 1:
-        found.append("Averaged over the others and paired by seed:")
-    found += effects
-    seeds = rows["seed"].nunique()
-    if seeds <= FEW:
-        found.append(f"With {seeds} seed{'s' * (seeds > 1)} only large differences show: --seeds 5 or more says more.")
-    return found
+    return [*_extremes(rows, free, metric), *effects]
 
 
-def as_sentence(mean: float, width: float | None) -> str:
-    """A mean in points with its interval."""
-    return f"{round(mean, 1) + 0.0:+.1f} points" + ("" if width is None or math.isnan(width) else f" (± {width:.1f})")
+def _only_combination(rows: pd.DataFrame) -> str:
+    """The result of runs that differ in nothing but their seeds."""
+    text = f"The personal accuracy is {_percent(*interval(list(100 * rows[PERSONAL].astype(float))))} at the end"
+    gains = list(100 * rows[GAIN].dropna().astype(float)) if GAIN in rows else []
+    if len(gains):
+        mean, width = interval(gains)
+        text += f", a gain of {signed(mean, width)} over training alone"
+        text += "" if width is None else f", {CHANCE[abs(mean) > width]}"
+    return f"{text}."
 
 
 def _extremes(rows: pd.DataFrame, free: list[str], metric: str) -> list[str]:
@@ -52,15 +79,18 @@ def _extremes(rows: pd.DataFrame, free: list[str], metric: str) -> list[str]:
     stated = {values: interval(list(part)) for values, part in groups.items()}
     best, worst = (pick(stated, key=lambda values: stated[values][0]) for pick in (max, min))
     what = "gain over training alone" if metric == GAIN else "personal accuracy"
-    text = _plain if metric == PERSONAL else as_sentence
+    text = _percent if metric == PERSONAL else signed
     found = [
         f"The {what} is largest at {_where(free, best)}: {text(*stated[best])}, and smallest at {_where(free, worst)}: "
         f"{text(*stated[worst])}."
     ]
-    if metric == GAIN:
-        worth = sum(width is not None and mean > width for mean, width in stated.values())
+    known = {values: (mean, width) for values, (mean, width) in stated.items() if width is not None}
+    if metric == GAIN and known:
+        worth = sum(mean > width for mean, width in known.values())
+        harm = sum(mean < -width for mean, width in known.values())
         found.append(
-            f"The vehicle is worth it, beyond the interval over seeds, in {worth} of {len(stated)} combinations."
+            f"The vehicle is worth it, beyond the interval over seeds, in {worth} of {len(stated)} combinations"
+            + (f", and does harm in {harm}." if harm else ".")
         )
     return found
 
@@ -76,31 +106,55 @@ def _effect(study: Study, rows: pd.DataFrame, key: str, metric: str) -> str | No
     best, worst = means.idxmax(), means.idxmin()
     difference = list(by_seed[best] - by_seed[worst])
     mean, width = interval(difference)
+    average = " on average over the rest" if others else ""
     clear = ""
     if len(difference) > 1:  # the best and the worst of several values: as many tests as there are pairs of them
-        chance = paired_p(difference) * math.comb(len(means), 2)
-        clear = ", more than chance" if chance < LEVEL else ", no more than chance may do"
-    what = f"{_value(key, best)} instead of {named(worst)}"
-    return f"{_words(key)[0].capitalize()}: {what} is worth {as_sentence(mean, width)}{clear}."
+        clear = f", {CHANCE[paired_p(difference) * math.comb(len(means), 2) < LEVEL]}"
+    words, unit = in_words(key)
+    what = f"{short(best)} {unit}".rstrip() + f" instead of {short(worst)}"
+    return f"{_sentence(words)}: {what} is worth {signed(mean, width)}{average}{clear}."
+
+
+def _few_seeds(study: Study) -> list[str]:
+    seeds = study.done["replication"].nunique()
+    if seeds > FEW:
+        return []
+    return [f"With {seeds} seed{'s' * (seeds > 1)} only large differences show: --seeds 5 or more says more."]
+
+
+def _reservations(study: Study) -> list[str]:
+    """Runs without a result, and those that ended early, as sentences."""
+    index, found = study.index, []
+    lacking = [f"{n:,} {state}" for state in ("failed", "stale", "missing") if (n := (index["status"] == state).sum())]
+    if lacking:
+        found.append(
+            f"{len(index) - len(study.done):,} of {len(index):,} runs are not in these figures: {_and(lacking)}."
+        )
+    diverged = int((study.done["stopped_by"] == "diverged").sum()) if "stopped_by" in study.done else 0
+    if diverged:
+        found.append(f"{diverged:,} of {len(index):,} runs diverged; what they had reached by then counts.")
+    return found
 
 
 def _where(free: list[str], values: Any) -> str:
     values = values if isinstance(values, tuple) else (values,)
-    return ", ".join(f"{_words(key)[0]} {_value(key, value)}" for key, value in zip(free, values, strict=True))
+    return ", ".join(with_value(key, value) for key, value in zip(free, values, strict=True))
 
 
-def _words(key: str) -> tuple[str, str]:
-    """A parameter in words, and its unit."""
-    name, _, unit = label_of(key).partition(" (")
-    return name, unit.rstrip(")")
+def _percent(mean: float, width: float | None) -> str:
+    return f"{mean:.1f} %{_interval(width)}"
 
 
-def _value(key: str, value: Any) -> str:
-    return f"{named(value)} {_words(key)[1]}".rstrip()
+def _interval(width: float | None) -> str:
+    return "" if width is None or math.isnan(width) else f" (± {width:.1f})"
 
 
-def _plain(mean: float, width: float | None) -> str:
-    return f"{mean:.1f} %" + ("" if width is None or not np.isfinite(width) else f" (± {width:.1f})")
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _and(parts: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 def _entries(study: Study, by: str) -> list[Entry]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmule.analysis.measures import SENT
-from fedmule.simulator.studies.statistics import holm, interval, paired_p
+from fedmule.simulator.studies.statistics import FEW, holm, interval, paired_p
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -236,6 +236,9 @@ def _paragraphs(part: Part) -> list[str]:
     legend = "Mean over seeds ± 95 % interval (Student's t); *personal* is the model each client holds at the end."
     if any(entry.pooled for entry in part.entries):
         legend += " The first line of a column is the mean over clients; *pooled* is over all their test samples."
+    seeds = min((len(entry.runs) for entry in part.entries if entry.runs), default=FEW + 1)
+    if seeds <= FEW:
+        legend += f" With {seeds} seed{'s' * (seeds > 1)} only large differences show."
     heading = [f"## {part.title}", part.text.strip()] if part.title else []
     entries = with_alone(part.entries, part.reference) if part.reference else part.entries
     found = [*heading, as_markdown(accuracy_table(entries)), legend]

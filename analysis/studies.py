@@ -135,6 +135,13 @@ class Study:
         together = {key for table in self.study["zip"] for key in list(table)[1:]}
         return [key for key in self.parameters if key not in together and len(self.values(key, where)) > 1]
 
+    def begun(self) -> Study:
+        """The study without the values of parameters of which no run is done."""
+        rows = self.index
+        for key in self.parameters if len(self.done) else []:
+            rows = rows[rows[key].isin(self.done[key])]
+        return replace(self, index=rows)
+
     def must_be_all(self, where: dict[str, Any] | None, *parameters: str) -> None:
         """Raise ValueError if other parameters vary too: a mean over them would mix runs that are not alike."""
         points = _matching(self.index, where)[self.parameters].drop_duplicates()

@@ -6,10 +6,11 @@ displays and `savefig` writes to a file.
 
 from fedmule.analysis.plots.convergence import draw_convergence
 from fedmule.analysis.plots.curves import draw_accuracy, draw_costs, draw_curves
+from fedmule.analysis.plots.heat import draw_heat
 from fedmule.analysis.plots.maps import draw_graph, draw_map
 from fedmule.analysis.plots.run_overview import draw_run
 from fedmule.analysis.plots.search import draw_search
-from fedmule.analysis.plots.studies import draw_comparison, draw_effect, draw_heat
+from fedmule.analysis.plots.studies import draw_comparison, draw_effect
 from fedmule.analysis.plots.theory import draw_theory
 from fedmule.analysis.plots.visits import draw_ages, draw_visits
 

@@ -13,7 +13,18 @@ from matplotlib.figure import Figure
 
 from fedmule.analysis.loading import Run
 from fedmule.analysis.measures import ALONE, AXES, PERSONAL, SENT, band, spent
-from fedmule.analysis.plots.style import BLUE, GREEN, GREY, MANY, MAP, axes_for, legend, picture, picture_of
+from fedmule.analysis.plots.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    MANY,
+    MAP,
+    axes_for,
+    legend,
+    picture,
+    picture_of,
+    share_legend,
+)
 from fedmule.analysis.plots.words import axis_of, is_number, label_of, named, scale_of
 from fedmule.analysis.studies import Study
 
@@ -56,7 +67,8 @@ def draw_curves(
         tables, title = {name: [run.contacts for run in runs] for name, runs in groups.items()}, ""
     for i, (value, runs) in enumerate(tables.items()):
         style = STYLES[i // len(MANY) % len(STYLES)]
-        _draw_band(runs, axes, against, metric, color=_colour(list(tables), i), label=named(value), linestyle=style)
+        look = {"color": _colour(list(tables), i), "label": named(value), "linestyle": style}
+        _draw_band(runs, axes, against, metric, shade=min(0.2, 0.8 / len(tables)), **look)
     _finish(axes, against, axis_of(metric))
     if tables:
         legend(axes, 4, title=title or None, title_fontsize=8)
@@ -71,6 +83,7 @@ def draw_costs(what: Run | Sequence[Run] | Study, by: str | None = None, where: 
             draw_curves(what, against, by, where, axes=axes)
         else:
             draw_accuracy(what, against, axes)
+    share_legend(figure)
     return figure
 
 
@@ -92,7 +105,10 @@ def _colour(values: list[Any], i: int) -> Any:
     return MANY[i % len(MANY)]
 
 
-def _draw_band(tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric: str, **style: Any) -> None:
+def _draw_band(
+    tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric: str, shade: float = 0.2, **style: Any
+) -> None:
+    """Draw the curve of one run, or the mean of several with its band, which is as opaque as `shade` says."""
     if against not in AXES:
         raise ValueError(f"against = {against!r}: must be one of {', '.join(AXES)}")
     evaluated = [(table, table[metric].notna().to_numpy()) for table in tables if metric in table]
@@ -112,11 +128,13 @@ def _draw_band(tables: Sequence[pd.DataFrame], axes: Axes, against: str, metric:
         found = band([table for table, _ in known], against, metric)
         axes.plot(found[against] / size, 100 * found["mean"], **style)
         low, high = (100 * found[edge].clip(0, 1) for edge in ("low", "high"))
-        axes.fill_between(found[against] / size, low, high, color=style["color"], alpha=0.2, linewidth=0)
+        axes.fill_between(found[against] / size, low, high, color=style["color"], alpha=shade, linewidth=0)
 
 
 def _finish(axes: Axes, against: str, ylabel: str) -> Figure:
-    axes.set(xlabel=axis_of(against), ylabel=ylabel, ylim=(0, 102))
+    together = axes.get_shared_y_axes().get_siblings(axes)
+    lowest = min((panel.dataLim.y0 for panel in together if panel.has_data()), default=0.0)
+    axes.set(xlabel=axis_of(against), ylabel=ylabel, ylim=(min(80.0, max(0.0, 10 * ((lowest - 1) // 10))), 102))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     legend(axes, 3)

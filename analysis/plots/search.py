@@ -14,7 +14,7 @@ from fedmule.analysis.studies import Study
 
 
 def draw_search(study: Study, axes: Axes | None = None) -> Figure:
-    """Draw what `fedmule find` tried: a dot per run, means with 95 % intervals, the target, the answer's interval."""
+    """Draw what `fedmule find` tried: a ring per run, means with 95 % intervals, the target, the answer's interval."""
     file = study.folder / "find.json"
     if not file.is_file():
         raise ValueError(f"{study.folder}: is not the folder of a search: it has no find.json")

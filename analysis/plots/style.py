@@ -58,6 +58,32 @@ def legend(axes: Axes, columns: int = 3, **more: Any) -> None:
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns, fontsize=8, frameon=False, **more)
 
 
+def share_legend(figure: Figure) -> None:
+    """Replace the legends of panels, which would cover their titles, by one legend above all of them."""
+    labelled: dict[str, Any] = {}
+    title = None
+    for axes in figure.axes:
+        own = axes.get_legend()
+        if own is not None:
+            title = own.get_title().get_text() or title
+            labelled |= {label: handle for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+            own.remove()
+    if labelled:
+        columns = max(1, int(12 * figure.get_figwidth()) // (max(map(len, labelled)) + 6))
+        figure.legend(
+            list(labelled.values()), list(labelled), loc="outside upper center", ncols=columns, fontsize=8,
+            frameon=False, title=title, title_fontsize=8,
+        )  # fmt: skip
+
+
+def slant(axes: Axes, most_letters: float) -> None:
+    """Draw labels below axes at an angle if together they have more letters than fit side by side."""
+    labels = axes.get_xticklabels()
+    if len(labels) * max((len(label.get_text()) for label in labels), default=0) > most_letters:
+        for label in labels:
+            label.set(rotation=25, horizontalalignment="right")
+
+
 def client_axis(axis: Any) -> None:
     """Put ticks at whole numbers only, for clients and counts."""
     from matplotlib.ticker import MaxNLocator

@@ -12,13 +12,24 @@ from importlib import resources
 from typing import Any
 
 
-def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: str, content: Any, arrays: str) -> str:
-    """Build a page from head.html and a template; its policy allows only our script to run, and nothing to load."""
+def page(
+    template: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    title: str,
+    content: Any = None,
+    arrays: str = "",
+    body: str = "",
+) -> str:
+    """Build a page from head.html and a template; its policy allows only our script to run, and nothing to load.
+
+    `content` and `arrays` are data for the script; `body` is HTML whose images are embedded.
+    """
     style = "\n".join(_file(name) for name in styles)
     script = "\n".join(['"use strict";', *(_file(name) for name in scripts)])
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"{'img-src data:; ' if body else ''}base-uri 'none'; form-action 'none'"
     )
     parts = {
         "title": html.escape(title),
@@ -27,6 +38,7 @@ def page(template: str, styles: Sequence[str], scripts: Sequence[str], title: st
         "script": script,
         "content": safe_json(content),
         "arrays": arrays,
+        "body": body,
         "theme": _file("theme.html"),
     }
     # In one pass, so that text from a scenario is never expanded as a part of the template.

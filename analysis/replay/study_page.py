@@ -1,4 +1,4 @@
-"""The page of a study: a table of all its runs, and heat maps over two parameters."""
+"""The page of a study: what it found, maps over its parameters, curves over time, and a table of all its runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedmule.analysis.findings import findings
 from fedmule.analysis.measures import GAIN, on_the_air
+from fedmule.analysis.plots.words import in_words, is_difference, is_share, unbroken, with_words
 from fedmule.analysis.replay.page import page
+from fedmule.analysis.replay.study_curves import curves_of
 from fedmule.analysis.studies import Study
 from fedmule.simulator.runs.columns import QUANTITIES
 
 STYLES = ("base.css", "study.css")
-SCRIPTS = ("text.js", "colours.js", "theme.js", "filtered_runs.js", "table.js", "heat.js", "study.js")
+SCRIPTS = (
+    *("text.js", "colours.js", "theme.js", "filtered_runs.js", "scale.js", "heat.js"),
+    *("study_curves.js", "table.js", "study.js"),
+)
 
 # Results by their names in the index, or derived from it. The first ones are in the table at once; the others can be
 # chosen.
@@ -34,14 +40,17 @@ def study_page(study: Study, links: Mapping[str, str]) -> str:
     """The HTML page of a study, complete or not; `links` are the pages of its runs, by their names in the index."""
     index = study.index.assign(**_derived(study.index))
     results = [name for name in RESULTS if name in index and index[name].notna().any()]
+    free = study.begun().free()
     content = {
         "name": study.study["name"],
-        "title": study.study["title"],
-        "parameters": [{"key": key, "values": _values(index[key])} for key in study.parameters],
-        "results": [{"name": QUANTITIES[name].words, "unit": QUANTITIES[name].shown.unit} for name in results],
+        "title": with_words(study.study["title"], study.parameters),
+        "findings": [unbroken(sentence) for sentence in findings(study)] or ["No run is done yet."],
+        "parameters": [_parameter(key, index[key], key in free) for key in study.parameters],
+        "results": [_result(name) for name in results],
         "in_map": results.index(GAIN) if GAIN in results else 0,
         "in_table": sum(name in IN_TABLE for name in results),
         "runs": [_run(dict(row), study.parameters, results, links) for _, row in index.iterrows()],
+        "curves": curves_of(study),
         "t975": _t975(min(len(index), MOST_T)),
     }
     return page("study.html", STYLES, SCRIPTS, f"{content['name']} · Fedmule study", content, "")
@@ -57,12 +66,24 @@ def _derived(index: pd.DataFrame) -> dict[str, Any]:
     return found
 
 
+def _parameter(key: str, column: pd.Series[Any], free: bool) -> dict[str, Any]:
+    name, unit = in_words(key)
+    return {"key": key, "name": name, "unit": unit, "values": _values(column), "free": free}
+
+
+def _result(name: str) -> dict[str, Any]:
+    column = QUANTITIES[name]
+    kinds = {"share": is_share(name), "difference": is_difference(name)}
+    return {"name": column.words, "unit": column.shown.unit, **kinds}
+
+
 def _run(row: dict[str, Any], parameters: list[str], results: list[str], links: Mapping[str, str]) -> dict[str, Any]:
     return {
         "run": row["run"],
         "parameters": [_plain(row[key]) for key in parameters],
         "seed": int(row["seed"]),
-        "status": row["status"],
+        "replication": int(row["replication"]),
+        "status": "diverged" if row["status"] == "done" and row.get("stopped_by") == "diverged" else row["status"],
         "error": _plain(row["error"]),
         "results": [_scaled(row[name], QUANTITIES[name].shown.size) for name in results],
         "link": links.get(row["run"]),

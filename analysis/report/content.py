@@ -26,7 +26,7 @@ class Content:
 
     title: str
     summary: Table
-    verdict: str = ""  # above the summary
+    findings: list[str] = field(default_factory=list)  # what came out, and how sure it is; above the summary
     legend: str = ""  # below the summary
     items: list[Item] = field(default_factory=list)
     tables: dict[str, Table] = field(default_factory=dict)  # further tables by heading

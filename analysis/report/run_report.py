@@ -17,17 +17,17 @@ from fedmule.analysis.plots import (
 )
 from fedmule.analysis.plots.convergence import has_constraint
 from fedmule.analysis.report.content import Content, Item
+from fedmule.analysis.report.run_in_words import end_s, last, percent, run_findings, start_accuracy
 from fedmule.analysis.result_tables import Table
 from fedmule.simulator.runs.columns import QUANTITIES
-from fedmule.simulator.runs.progress import WHY, clock, lasting, megabytes
+from fedmule.simulator.runs.progress import clock, lasting, megabytes
 
 MOST_IN_THEORY = 400  # clients; more would take minutes
 
 
 def run_content(run: Run) -> Content:
     """Figures that apply to a run, finished or not, and what is missing."""
-    verdict = str(run.summary.get("verdict") or "")
-    content = Content(f"Run {run.scenario['name']}", _facts(run), verdict, _ending(run))
+    content = Content(f"Run {run.scenario['name']}", _facts(run), run_findings(run))
     if not len(run.contacts):
         content.missing.append("Accuracy, visits, ages and theory: no client has been visited.")
     _learning(run, content)
@@ -37,11 +37,6 @@ def run_content(run: Run) -> Content:
         content.missing.append(
             'Map, visits and theory: learning.server = "star" is an ideal server that reaches clients wherever they '
             "are; nothing drives."
-        )
-    if run.contacts["personal_test_acc_mean"].notna().any():
-        content.missing.append(
-            "Bands: this is one run with one seed. Run several seeds with fedmule study SCENARIO --seeds 5, and report "
-            "on that study."
         )
     return content
 
@@ -59,7 +54,9 @@ def _learning(run: Run, content: Content) -> None:
             lambda: draw_costs(run),
         )
     )
-    if has_constraint(run):
+    if not run.contacts["delivered"].sum():
+        content.missing.append("Convergence: no exchange got through.")
+    elif has_constraint(run):
         content.items.append(
             Item(
                 "convergence",
@@ -152,8 +149,8 @@ def _facts(run: Run) -> Table:
     learning, count = scenario["learning"], int(scenario["clients"]["count"])
     sent = int(on_the_air(contacts).sum())
     asked, completed = int(contacts["active"].sum()), int(contacts["delivered"].sum())
-    start = run.clients[run.clients["contact"] == 0]["test_acc"].mean()
-    personal, vehicles = _last(contacts["personal_test_acc_mean"], start), contacts["vehicle"].nunique()
+    start = start_accuracy(run)
+    personal, vehicles = last(contacts["personal_test_acc_mean"], start), contacts["vehicle"].nunique()
     label = {name: column.words for name, column in QUANTITIES.items()}
     return [
         ["", "value"],
@@ -163,10 +160,10 @@ def _facts(run: Run) -> Table:
         ["clients", f"{count}, {run.visits['client'].nunique()} of them visited"],
         ["visits", f"{len(run.visits)}" + (f" by {vehicles} vehicles" if vehicles > 1 else "")],
         ["contacts in passing", str(len(contacts) - len(run.visits))],
-        [label["sim_time_s"], clock(_last(contacts["sim_time_s"], 0.0))],
-        [label["host_time_s"], f"{_last(contacts['host_time_s'], 0.0):.1f} s"],
-        [label["personal_test_acc_mean"], f"{_percent(personal)}, {_percent(start)} at the start"],
-        [label["token_test_acc"], _percent(_last(contacts["token_test_acc"], float("nan")))],
+        [label["sim_time_s"], clock(end_s(run))],
+        [label["host_time_s"], f"{last(contacts['host_time_s'], 0.0):.1f} s"],
+        [label["personal_test_acc_mean"], f"{percent(personal)}, {percent(start)} at the start"],
+        [label["token_test_acc"], percent(last(contacts["token_test_acc"], float("nan")))],
         *_alone(run, label[ALONE]),
         [label["bytes"], f"{megabytes(sent)} in {lasting(contacts['airtime_s'].sum())}"],
         [label["delivered_share"], f"{completed} of {asked}"],
@@ -181,24 +178,8 @@ def _alone(run: Run, label: str) -> Table:
     trained = int(run.clients.groupby("contact")["alone_test_acc"].count().max())
     count = run.clients["client"].nunique()
     sample = f", in a sample of {trained} of {count} clients" if trained < count else ""
-    return [[label, _percent(_last(run.contacts[ALONE], float("nan"))) + sample]]
-
-
-def _ending(run: Run) -> str:
-    why = run.summary.get("stopped_by") or run.manifest.get("stopped_by")
-    if run.finished or why:
-        return f"It ended because {WHY.get(str(why), str(why))}."
-    return "It has not ended: it is under way, or was killed. The report covers what was logged so far."
+    return [[label, percent(last(run.contacts[ALONE], float("nan"))) + sample]]
 
 
 def _kind(part: Any) -> str:
     return str(part["kind"] if isinstance(part, dict) else part)
-
-
-def _last(column: Any, otherwise: float) -> float:
-    known = column.dropna()
-    return float(known.iloc[-1]) if len(known) else otherwise
-
-
-def _percent(value: float) -> str:
-    return "not known" if value != value else f"{100 * value:.1f} %"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -11,15 +10,18 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fedmule.analysis.findings import COMPARED, findings
+from fedmule.analysis.findings import COMPARED, findings, search_of
 from fedmule.analysis.measures import GAIN, PERSONAL
 from fedmule.analysis.plots import draw_comparison, draw_costs, draw_curves, draw_effect, draw_heat, draw_search
 from fedmule.analysis.plots.curves import COSTS
-from fedmule.analysis.plots.studies import draw_panels, has_gain, heat_limits
-from fedmule.analysis.plots.style import picture
-from fedmule.analysis.plots.words import axis_of
+from fedmule.analysis.plots.heat import UNCLEAR, heat_limits
+from fedmule.analysis.plots.results import results_of
+from fedmule.analysis.plots.studies import draw_panels
+from fedmule.analysis.plots.style import picture, slant
+from fedmule.analysis.plots.words import heading_of, in_words, is_difference, with_words
 from fedmule.analysis.report.content import Content, Item
 from fedmule.analysis.studies import Study, combinations_table
+from fedmule.simulator.runs.columns import QUANTITIES
 
 RESULTS = (GAIN, PERSONAL, "token_test_acc", "sim_time_s", "bytes")
 MOST_PANELS = 12
@@ -34,21 +36,23 @@ def study_content(study: Study) -> Content:
         if study.study.get("common_random_numbers", True)
         else "Every combination has seeds of its own."
     )
-    table, found = combinations_table(study.index, study.parameters), " ".join(findings(study))
-    content = Content(f"Study {name}", table, found, legend)
+    header, *lines = combinations_table(study.index, study.parameters)
+    words = [heading_of(key) if key in study.parameters else key for key in header]
+    content = Content(f"Study {with_words(name, study.parameters)}", [words, *lines], findings(study), legend)
     if len(study.done):
         _search(study, content)
-        _figures(study, study.free(), content)
+        begun = study.begun()
+        _figures(begun, begun.free(), content)
     _what_is_missing(study, content)
     return content
 
 
 def _search(study: Study, content: Content) -> None:
-    """The picture of a search, and its answer, if `fedmule find` made the folder."""
-    file = study.folder / "find.json"
-    found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"answer": None}
-    if found["answer"] and found["quantity"] in study.done and found["key"] in study.parameters:
-        content.items.append(Item("find", "The answer", found["answer"]["text"], lambda: draw_search(study)))
+    """The picture of a search, if `fedmule find` made the folder."""
+    search = search_of(study)
+    if search and search["quantity"] in study.done and study.done[search["quantity"]].notna().any():
+        text = "What was tried: a ring per run, means with 95 % intervals, the target and the answer with its interval."
+        content.items.append(Item("find", "The answer", text, lambda: draw_search(study)))
 
 
 def _figures(study: Study, free: Sequence[str], content: Content) -> None:
@@ -58,19 +62,20 @@ def _figures(study: Study, free: Sequence[str], content: Content) -> None:
         return
     if len(free) == 1 and free[0] in COMPARED:
         text = (
-            "Left: the personal test accuracy of each; small dots are runs, large ones means with 95 % intervals. "
+            "Left: the personal test accuracy of each; rings are runs, dots means with 95 % intervals. "
             "Right: the difference to training alone, or to the first, paired seed by seed. An interval that excludes "
             "0 is more than chance for that one pair; the table of fedmule compare corrects for many pairs."
         )
         draw = partial(draw_comparison, study, free[0])
         content.items.append(Item("comparison", "Compared side by side", text, draw))
     if len(free) == 1:
+        name = _words(free)
         text = (
-            f"Gain over training alone, accuracy of personal models and token, simulated time and bytes by {free[0]}; "
-            "small dots are runs."
+            f"Gain over training alone, accuracy of personal models and token, simulated time and bytes by {name}; "
+            "rings are runs."
         )
-        content.items.append(Item("effect", f"The effect of {free[0]}", text, lambda: _effects(study)))
-        text = f"Mean personal accuracy with its 95 % band over seeds for each {free[0]}, against its cost."
+        content.items.append(Item("effect", f"The effect of {name}", text, lambda: _effects(study)))
+        text = f"Mean personal accuracy with its 95 % band over seeds for each {name}, against its cost."
         content.items.append(Item("accuracy", "Accuracy against cost", text, lambda: draw_costs(study)))
         return
     _heat_maps(study, free, content)
@@ -78,8 +83,14 @@ def _figures(study: Study, free: Sequence[str], content: Content) -> None:
 
 
 def _known(study: Study) -> list[str]:
-    """The results to show: the gain over training alone only where it is known."""
-    return list(RESULTS if has_gain(study) else RESULTS[1:])
+    """The results to show: those that are known of any run."""
+    done = study.done
+    return [name for name in RESULTS if name == "bytes" or (name in done and done[name].notna().any())]
+
+
+def _words(keys: Sequence[str]) -> str:
+    """Keys in words: vehicle speed and radio range."""
+    return " and ".join(in_words(key)[0] for key in keys)
 
 
 def _effects(study: Study) -> Figure:
@@ -91,10 +102,7 @@ def _effects(study: Study) -> Figure:
         axes.set_axis_off()
     for axes, metric in zip(panels, results, strict=False):
         draw_effect(study, metric=metric, axes=axes)
-        labels = axes.get_xticklabels()
-        if sum(len(label.get_text()) for label in labels) > MOST_LETTERS:
-            for label in labels:
-                label.set(rotation=25, horizontalalignment="right")
+        slant(axes, MOST_LETTERS)
     return figure
 
 
@@ -102,15 +110,20 @@ def _heat_maps(study: Study, free: Sequence[str], content: Content) -> None:
     x, y, *others = free
     panels = len(study.done[others].drop_duplicates()) if others else 1
     if panels > MOST_PANELS:
-        left = f"Heat maps of {x} and {y}: {panels} combinations of {', '.join(others)} are too many to show"
+        left = f"Heat maps of {_words([x, y])}: {panels} combinations of {_words(others)} are too many to show"
         content.missing.append(f"{left}; draw those you want with draw_heat(study, where=…).")
         return
+    each = f", a panel for each {_words(others)}" if others else ""
     for metric in _known(study):
-        name = axis_of(metric)
-        each = f", a panel for each {' and '.join(others)}" if others else ""
-        text = f"Mean over seeds ± 95 % interval{each}; hatched where no run is done."
+        if results_of(study, metric)[study.done.index].nunique() == 1:
+            content.missing.append(f"Map of {QUANTITIES[metric].words}: it is the same in every run.")
+            continue
+        title, over = f"{QUANTITIES[metric].words}", f" over {_words([x, y])}"
+        text = f"Mean over seeds ± 95 % interval{each}; grey where no run is done."
+        if is_difference(metric):
+            text += f" Blue: better than training alone; red: worse; {UNCLEAR}, so the difference may be chance."
         draw = partial(_heat_map, study, x, y, others, metric)
-        content.items.append(Item(f"heat-{metric}", f"{name[0].upper()}{name[1:]} over {x} and {y}", text, draw))
+        content.items.append(Item(f"heat-{metric}", f"{title[0].upper()}{title[1:]}{over}", text, draw))
 
 
 def _heat_map(study: Study, x: str, y: str, others: list[str], metric: str) -> Figure:
@@ -128,20 +141,20 @@ def _curves(study: Study, free: Sequence[str], content: Content) -> None:
     by, *others = free
     panels = len(study.done[others].drop_duplicates())
     if panels > MOST_PANELS:
-        left = f"Curves of accuracy: {panels} combinations of {', '.join(others)} are too many to show"
+        left = f"Curves of accuracy: {panels} combinations of {_words(others)} are too many to show"
         content.missing.append(f"{left}; draw those you want with draw_curves(study, where=…).")
         return
     for against in COSTS:
-        text = f"Mean personal accuracy with its 95 % band over seeds, a panel for each {' and '.join(others)}."
+        text = f"Mean personal accuracy with its 95 % band over seeds, a panel for each {_words(others)}."
         draw = partial(_curve, study, by, others, against)
-        content.items.append(Item(f"accuracy-{against}", f"Accuracy against {axis_of(against)}", text, draw))
+        content.items.append(Item(f"accuracy-{against}", f"Accuracy against {QUANTITIES[against].words}", text, draw))
 
 
 def _curve(study: Study, by: str, others: list[str], against: str) -> Figure:
     def draw(where: dict[str, Any], axes: Axes) -> None:
         draw_curves(study, against, by, where, axes=axes)
 
-    return draw_panels(study, draw, others)
+    return draw_panels(study, draw, others, one_scale=True)
 
 
 def _what_is_missing(study: Study, content: Content) -> None:

@@ -59,7 +59,7 @@ def _compare(given: Any) -> int:
     if any(entry.runs for entry in entries):
         target = given.target or usual_target(entries)
         table = as_text(compare_table(entries, target))
-        sys.stdout.write(f"{table}\n\n{_legend(given.seeds)}\nwritten to {out}\n\n{verdict(entries)}\n")
+        sys.stdout.write(f"{table}\n\n{_legend(given.seeds)}\nwritten to {out}\n\n{' '.join(verdict(entries))}\n")
     return report_failures(outcome.failures)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 LEVEL = 0.05  # of significance; intervals are of 95 %
+FEW = 3  # seeds: with as many or fewer only large differences show
 
 
 def interval(values: Sequence[float]) -> tuple[float, float | None]:

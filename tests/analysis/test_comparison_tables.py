@@ -161,6 +161,12 @@ def test_a_page_of_several_parts_has_a_table_for_each(tmp_path: Path) -> None:
     assert [page.index(line) for line in told] == sorted(page.index(line) for line in told)
 
 
+def test_a_page_of_few_seeds_says_so(tmp_path: Path) -> None:
+    few, more = (Entry("a", name, runs(tmp_path, *([0.9] * n)), n) for name, n in (("x", 3), ("y", 4)))
+    assert "With 3 seeds only large differences show." in report("T", "", [Part([few, more])])
+    assert "only large differences" not in report("T", "", [Part([more, Entry("a", "z", {}, 1)])])
+
+
 def test_small_costs_are_not_rounded_away(tmp_path: Path) -> None:
     entry = Entry(
         "a", "fedavg", runs(tmp_path, 0.9, bytes_down=1200, bytes_up=34, sim_time_s=0.5, host_time_s=4321.4), 1

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from fedmule.analysis.findings import findings
 from fedmule.analysis.studies import Study
@@ -38,11 +39,10 @@ def test_effects_are_paired_by_seed() -> None:
     )
     assert "and smallest at vehicle speed 2 m/s, radio range 30 m: +53.1 points" in found[0]
     assert found[1] == "The vehicle is worth it, beyond the interval over seeds, in 4 of 4 combinations."
-    assert found[2] == "Averaged over the others and paired by seed:"
-    assert found[3].startswith("Vehicle speed: 8 m/s instead of 2 is worth +6.0 points (± 0.")
-    assert found[3].endswith("more than chance.")
-    assert found[4].startswith("Radio range: 90 m instead of 30 is worth +2.0 points")
-    assert len(found) == 5
+    assert found[2].startswith("Vehicle speed: 8 m/s instead of 2 is worth +6.0 points (± 0.")
+    assert found[2].endswith(" on average over the rest, more than chance.")
+    assert found[3].startswith("Radio range: 90 m instead of 30 is worth +2.0 points")
+    assert len(found) == 4
 
 
 def test_the_best_of_many_values_of_nothing_is_not_a_finding() -> None:
@@ -69,6 +69,57 @@ def test_what_is_not_known_is_not_said() -> None:
     assert three[-1].startswith("With 3 seeds only")
 
 
-@pytest.mark.parametrize("seeds", [2, 5])
-def test_a_single_combination_has_no_findings(seeds: int) -> None:
-    assert findings(study(lambda v, r, seed: 0.1, seeds, speeds=(2,), ranges=(30,))) == []
+def test_no_combination_is_called_worth_it_or_not_with_one_seed() -> None:
+    assert not any("worth it" in sentence for sentence in findings(study(lambda v, r, seed: 0.1, 1)))
+    harm = findings(study(lambda v, r, seed: -0.1 if v == 2 else 0.1, 2))[1]
+    assert harm.endswith("in 2 of 4 combinations, and does harm in 2.")
+
+
+def test_a_single_combination_states_its_mean() -> None:
+    """0.5 + 0.1 ± 0.001 · t(1) · s / √2, with s of two values 0.002 apart."""
+    found = findings(study(lambda v, r, seed: 0.1 + 0.002 * seed, 2, speeds=(2,), ranges=(30,)))
+    assert found[0] == (
+        "The personal accuracy is 60.1 % (± 1.3) at the end, a gain of +10.1 points (± 1.3) over training alone, "
+        "more than chance."
+    )
+    assert found[1].startswith("With 2 seeds only")
+    unclear = findings(study(lambda v, r, seed: 0.01 * (-1) ** seed, 4, speeds=(2,), ranges=(30,)))
+    assert unclear == [
+        "The personal accuracy is 50.0 % (± 1.8) at the end, a gain of +0.0 points (± 1.8) over training alone, "
+        "no more than chance may do."
+    ]
+
+
+def test_runs_that_are_not_in_the_figures_are_counted() -> None:
+    part = study(lambda v, r, seed: 0.01 * v, 4)
+    index = part.index.assign(stopped_by="visits")
+    index.loc[0, "status"], index.loc[[1, 2], "status"], index.loc[[3, 4], "stopped_by"] = (
+        "failed",
+        "missing",
+        "diverged",
+    )
+    found = findings(replace(part, index=index))
+    assert found[-2:] == [
+        "3 of 16 runs are not in these figures: 1 failed and 2 missing.",
+        "2 of 16 runs diverged; what they had reached by then counts.",
+    ]
+
+
+def test_values_without_a_run_that_is_done_do_not_count_as_varied() -> None:
+    """Of a range of 90 m no run is done: the findings are those of a study of speeds."""
+    part = study(lambda v, r, seed: 0.01 * v, 4)
+    index = part.index.copy()
+    index.loc[index["radio.range_m"] == 90, "status"] = "missing"
+    found = findings(replace(part, index=index))
+    assert found[0].startswith("The gain over training alone is largest at vehicle speed 8 m/s: +8.0 points")
+    assert found[1].endswith("in 2 of 2 combinations.")
+    assert found[-1] == "8 of 16 runs are not in these figures: 8 missing."
+
+
+def test_a_search_begins_with_its_answer(tmp_path: Path) -> None:
+    searched = replace(study(lambda v, r, seed: 0.01 * v, 4, ranges=(30,)), folder=tmp_path)
+    found = {"key": "vehicle.speed_mps", "answer": {"text": "vehicle.speed_mps: 8 is the smallest value found."}}
+    (tmp_path / "find.json").write_text(json.dumps(found))
+    assert findings(searched) == ["Vehicle speed, m/s: 8 is the smallest value found."]
+    (tmp_path / "find.json").write_text(json.dumps({**found, "answer": None}))  # under way
+    assert findings(searched)[0].startswith("The gain over training alone is largest at vehicle speed 8 m/s")

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from fedmule.analysis import Run, Study, load_run
@@ -29,6 +30,7 @@ from fedmule.analysis.plots import (
     draw_theory,
     draw_visits,
 )
+from fedmule.analysis.plots.studies import draw_panels
 from fedmule.analysis.plots.style import save
 from fedmule.analysis.plots.visits import ages
 from fedmule.analysis.plots.words import axis_of, label_of, named, scale_of
@@ -213,7 +215,7 @@ def test_runs_without_a_visit_are_drawn_empty(runs: list[Run]) -> None:
 def test_a_heat_map_shows_the_gain_over_training_alone_unless_asked_for_another_result(study: Study) -> None:
     index = study.index.assign(gain_over_alone=study.index["personal_test_acc_mean"] - 0.08)
     figure = draw_heat(replace(study, index=index))
-    assert texts(figure.axes[0]) == ["-7.9\n± 0.248", "2.1\n± 0.248", "-6.9\n± 0.248", "3.1\n± 0.248"]
+    assert texts(figure.axes[0]) == ["−7.9\n± 0.2", "+2.1\n± 0.2", "−6.9\n± 0.2", "+3.1\n± 0.2"]
     assert figure.axes[0].images[0].get_clim() == pytest.approx((-7.9, 7.9))
     assert figure.axes[1].get_ylabel() == "gain over training alone (points)"
     unknown = draw_heat(replace(study, index=study.index.assign(gain_over_alone=math.nan)))
@@ -226,7 +228,7 @@ def test_a_heat_map_has_means_and_intervals(study: Study) -> None:
     assert [label.get_text() for label in axes.get_xticklabels()] == ["5", "10"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["disc", "ble"]
     # 100 × (x/10 + y/100 + (0 + 1 + 2)/3/1000) ± t·s/√3 with s = 0.1
-    assert texts(axes) == ["0.1\n± 0.248", "10.1\n± 0.248", "1.1\n± 0.248", "11.1\n± 0.248"]
+    assert texts(axes) == ["0.1\n± 0.2", "10.1\n± 0.2", "1.1\n± 0.2", "11.1\n± 0.2"]
     assert np.asarray(axes.images[0].get_array()) == pytest.approx(np.array([[0.1, 10.1], [1.1, 11.1]]))
 
 
@@ -236,8 +238,64 @@ def test_a_heat_map_marks_failed_runs(study: Study) -> None:
     index.loc[gone, "status"] = "failed"
     index.loc[index.index[-1], "personal_test_acc_mean"] = math.nan
     axes = draw_heat(replace(study, index=index), metric="personal_test_acc_mean").axes[0]
-    assert len(axes.patches) == 1
+    assert texts(axes)[0] == "–"
     assert texts(axes)[-1].endswith("(2 of 3)")
+
+
+def gains(study: Study, gain: Any) -> Study:
+    """The study with other gains: a function of speed, radio and seed."""
+    keys = ("vehicle.speed_mps", "radio.kind", "seed")
+    known = [gain(*values) for values in zip(*(study.index[key] for key in keys), strict=True)]
+    return replace(study, index=study.index.assign(gain_over_alone=known))
+
+
+def test_colours_of_noise_are_pale_and_what_may_be_chance_is_hatched(study: Study) -> None:
+    small = draw_heat(gains(study, lambda v, r, seed: 0.002 if v == 5 else 0.001 * (seed - 1)))
+    assert small.axes[0].images[0].get_clim() == (-5, 5)  # 0.2 points, in a scale of at least 5
+    boxes = [patch.get_xy() for patch in small.axes[0].patches]
+    assert boxes == [(0.5, -0.5), (0.5, 0.5)]  # ±0.1 points about 0, at 10 m/s
+    assert "hatched" in small.axes[0].get_title()
+    wide = draw_heat(gains(study, lambda v, r, seed: 0.1 * (seed - 1))).axes[0].images[0].get_clim()
+    assert wide == pytest.approx((-49.7, 49.7), abs=0.1)  # two half-widths: t(2) · 10 / √3 each
+    clear = draw_heat(gains(study, lambda v, r, seed: 0.3)).axes[0]
+    assert clear.images[0].get_clim() == pytest.approx((-30, 30))
+    assert not clear.patches
+
+
+def test_scales_of_accuracy_end_at_100_percent(study: Study) -> None:
+    index = study.index.assign(personal_test_acc_mean=[0.98 + 0.001 * (i % 3) for i in range(len(study.index))])
+    axes = draw_heat(replace(study, index=index), metric="personal_test_acc_mean").axes[0]
+    assert axes.images[0].get_clim() == pytest.approx((90, 100))
+
+
+def test_bars_end_where_accuracies_can(study: Study) -> None:
+    index = study.index.assign(personal_test_acc_mean=[(0.7, 0.9, 1.0)[i % 3] for i in range(len(study.index))])
+    axes = draw_effect(replace(study, index=index), where={"radio.kind": "disc"}).axes[0]
+    for segment in axes.containers[0].lines[2][0].get_segments():
+        low, high = segment[:, 1]
+        assert (low, high) == pytest.approx((100 * 2.6 / 3 - 37.9, 100), abs=0.1)  # t(2) · 15.3 / √3
+
+
+def test_bars_of_bytes_end_at_0_and_of_losses_nowhere(study: Study) -> None:
+    index = study.index.assign(bytes_down=[0, 0, 3e6] * 4, bytes_up=0, lagrangian=[0.0, 0.0, 3.0] * 4)
+    for metric, lowest in (("bytes", 0.0), ("lagrangian", 1 - 4.302653)):  # 1 ± t(2) · √3 / √3
+        axes = draw_effect(replace(study, index=index), metric=metric, where={"radio.kind": "disc"}).axes[0]
+        low, high = axes.containers[0].lines[2][0].get_segments()[0][:, 1]
+        assert (low, high) == pytest.approx((lowest, 1 + 4.302653), abs=1e-4)
+
+
+def test_panels_share_a_legend_that_covers_nothing(study: Study) -> None:
+    def draw(where: dict[str, Any], axes: Axes) -> None:
+        draw_curves(study, "visits", "vehicle.speed_mps", where, axes=axes)
+
+    figure = draw_panels(study, draw, ["radio.kind"], one_scale=True)
+    assert [axes.get_legend() for axes in figure.axes] == [None, None]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["5", "10"]
+    FigureCanvasAgg(figure).draw()
+    box = legend.get_window_extent()
+    assert not any(box.overlaps(axes.get_tightbbox()) for axes in figure.axes)
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
 
 
 def test_other_varied_parameters_must_be_fixed(study: Study) -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from browser import OpenTab
 
 import fedmule
 from fedmule.analysis import load_study
 from fedmule.analysis.report import content_of, write_report
 from fedmule.simulator.cli import main
 from fedmule.simulator.runs.columns import QUANTITIES
-from fedmule.simulator.runs.progress import megabytes
+from fedmule.simulator.runs.progress import clock, megabytes
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.runs.tables import TableWriter, read_table
 from fedmule.simulator.scenario import Scenario
@@ -42,14 +43,19 @@ def test_a_run_gets_all_figures_and_two_pages(small: Small, tmp_path: Path, caps
         *(f"{name}.{kind}" for name in ALL for kind in ("png", "svg")), "report.md", "report.html",
     }  # fmt: skip
     page, text = (figures / "report.html").read_text(), (figures / "report.md").read_text()
-    assert "<script" not in page
+    assert page.count("<script") == 1  # ours
     assert "a&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "default-src 'none'; script-src 'sha256-" in page
     assert "<script" not in text
     assert page.count("data:image/png;base64,") == len(ALL)
     assert not re.search(r'(src|href)="(?!data:)', page)  # self-contained
-    assert "prefers-color-scheme: dark" in page
     assert re.findall(r"\]\(([^)]+)\)", text) == [f"{name}.png" for name in ALL]
-    assert "Bands: this is one run with one seed" in text
+    verdict, learnt, sure, ended = text.split("\n\n")[1:5]  # the first lines, below the title
+    assert verdict.startswith("Carrying a model: ")
+    assert learnt.startswith("Personal models are right on ")
+    assert "20 visits in " in learnt
+    assert sure.startswith("This is one run with one seed")
+    assert ended.startswith("It ended because ")
     assert "| visits | 20 |" in text
 
 
@@ -63,6 +69,7 @@ def test_facts_count_visits_contacts_and_bytes(small: Small, tmp_path: Path) -> 
     assert passing > 0
     assert (facts["visits"], facts["contacts in passing"]) == ("20", str(passing))
     assert run.summary["contacts"] == 20 + passing
+    assert facts["simulated time"] == clock(run.summary["sim_time_s"])
     (alone,) = (value for value in facts.values() if "in a sample of" in value)
     assert alone.endswith("in a sample of 4 of 9 clients")
     sent = run.summary["bytes_down"] + run.summary["bytes_up"]
@@ -85,7 +92,9 @@ def test_a_run_that_was_killed(small: Small, tmp_path: Path) -> None:
         stream = cut / f"{name}.arrows"
         stream.write_bytes(stream.read_bytes() + b"\xff\xff\xff\xff\x40")  # the beginning of a batch
     assert drawn(cut) == ALL
-    assert content_of(cut).legend.startswith("It has not ended")
+    first, *_, last = content_of(cut).findings
+    assert first.endswith(" points against training alone so far.")
+    assert last.startswith("It has not ended")
     write_report(cut, formats=())
     assert ["visits", "20"] in content_of(cut).summary
 
@@ -96,6 +105,7 @@ def test_a_run_that_just_began(small: Small, tmp_path: Path) -> None:
         file.unlink()
     assert drawn(tmp_path / "run") == ["map"]
     assert "no client has been visited" in missing(tmp_path / "run")
+    assert content_of(tmp_path / "run").findings[0] == "Nothing was learnt from others: no client has been visited."
     write_report(tmp_path / "run", formats=())
 
 
@@ -125,6 +135,45 @@ def test_what_was_not_logged_is_listed(small: Small, tmp_path: Path) -> None:
     assert "no track was logged" in missing(tmp_path / "run")
     assert "no graph was logged" in missing(tmp_path / "run")
     write_report(tmp_path / "run", formats=())
+
+
+def test_a_run_in_which_nothing_got_through_says_so(small: Small, tmp_path: Path) -> None:
+    run_scenario(small(learning={"payload_bytes": 10**12}, stop={"visits": 3}), str(tmp_path / "run"))
+    found = content_of(tmp_path / "run").findings
+    assert found[0] == "No exchange got through: whatever was learnt, clients learnt alone."
+    assert re.search(r"; 3 visits in .*; 0 of \d+ exchanges got through\.$", found[2])
+    write_report(tmp_path / "run", formats=())
+
+
+def test_a_run_that_diverged_says_so_first(small: Small, tmp_path: Path) -> None:
+    run_scenario(small(learning={"step_size": 1e38}), str(tmp_path / "run"))
+    found = content_of(tmp_path / "run").findings
+    assert found[0].startswith("It ended because the models diverged")
+    assert sum(sentence.startswith("It ended") for sentence in found) == 1
+    write_report(tmp_path / "run", formats=())
+
+
+def test_the_page_of_a_report_shows_its_text_as_text(studies: Path, tmp_path: Path, open_tab: OpenTab) -> None:
+    hostile = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+    folder = tmp_path / "hostile"
+    shutil.copytree(studies / "three", folder)
+    toml = (folder / "study.toml").read_text().replace('title = ""', f'title = "{hostile}"')
+    (folder / "study.toml").write_text(toml.replace('"lazy"', json.dumps(hostile)))
+    index = pd.read_parquet(folder / "index.parquet").replace({"vehicle.walk": {"lazy": hostile}})
+    index.loc[0, ["status", "error"]] = ["failed", hostile]
+    index.to_parquet(folder / "index.parquet")
+    tab = open_tab(write_report(folder, formats=()) / "report.html", 390, 844, is_mobile=True, color_scheme="dark")
+    assert tab.page.inner_text("h1") == f"Study {hostile}"
+    assert hostile[:20] in tab.page.inner_text("td:has-text('window.hacked') >> nth=0")
+    assert tab.js("window.hacked") is None
+    assert tab.js("document.scrollingElement.scrollWidth") <= 390
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = tab.js(ground)
+    tab.page.click("#theme")
+    assert tab.js(ground) != dark
+    assert tab.js("[...document.images].every((image) => image.complete && image.naturalWidth > 0)")
+    assert tab.complaints == []
+    assert all(url.startswith(("file:", "data:")) for url in tab.requests)
 
 
 # --- studies --------------------------------------------------------------------------------------------------
@@ -168,8 +217,10 @@ def test_three_parameters_are_heat_maps_with_panels(studies: Path) -> None:
     target = write_report(studies / "three", formats=())
     assert (target / "report.html").stat().st_size > 100_000
     assert len(content.summary) == 1 + 8
-    assert content.verdict.startswith("The gain over training alone is largest at vehicle speed ")
-    assert content.verdict in (target / "report.md").read_text()
+    assert content.summary[0][:3] == ["vehicle speed, m/s", "vehicle jump", "vehicle walk"]
+    assert content.findings[0].startswith("The gain over training alone is largest at vehicle speed ")
+    assert content.findings[-1].startswith("With 2 seeds only large differences show")
+    assert (target / "report.md").read_text().split("\n\n")[1:5] == content.findings[:4]
 
 
 def test_one_parameter_and_none(studies: Path, tmp_path: Path) -> None:
@@ -188,9 +239,21 @@ def test_one_parameter_and_none(studies: Path, tmp_path: Path) -> None:
     write_report(single, formats=())
 
 
+def test_figures_leave_out_values_without_a_run_that_is_done(studies: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "begun"
+    shutil.copytree(studies / "three", folder)
+    index = pd.read_parquet(folder / "index.parquet")
+    index.loc[(index["vehicle.jump"] == 0.5) | (index["vehicle.walk"] == "lazy"), "status"] = "missing"
+    index.to_parquet(folder / "index.parquet")
+    assert drawn(folder) == ["effect", "accuracy"]
+    assert "12 of 16 runs have not been made yet" in missing(folder)
+    assert content_of(folder).findings[-1] == "12 of 16 runs are not in these figures: 12 missing."
+    write_report(folder, formats=())
+
+
 def test_algorithms_are_compared(studies: Path) -> None:
     assert drawn(studies / "algorithms") == ["comparison", "effect", "accuracy"]
-    assert "With 2 seeds only large differences show" in content_of(studies / "algorithms").verdict
+    assert "With 2 seeds only large differences show" in content_of(studies / "algorithms").findings[1]
     write_report(studies / "algorithms", formats=())
 
 

@@ -57,7 +57,7 @@ class Tab:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
         self.page.goto(file.as_uri())
-        self.wait("Boolean(window.study || window.replay?.frames)")
+        self.wait("Boolean(window.study || window.theme || window.replay?.frames)")
 
     def js(self, expression: str) -> Any:
         return self.page.evaluate(expression)

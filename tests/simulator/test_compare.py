@@ -112,11 +112,13 @@ class Contender:
 def test_the_verdict_says_what_is_more_than_chance() -> None:
     local = Contender("local", [70.0, 71.0, 69.0, 70.5, 70.0], is_local=True)
     one, other = Contender("one", [80.0, 81.0, 79.5, 80.0, 80.2]), Contender("other", [80.5, 80.0, 79.0, 80.6, 79.9])
-    assert verdict([local, one, other]) == (
+    assert " ".join(verdict([local, one, other])) == (
         "No clear winner: one has +0.1 points (± 0.8) over other, no more than chance may do; "
         "+10.0 points (± 0.5) over local, more than chance."
     )
-    assert verdict([local, one]) == "one is ahead: +10.0 points (± 0.5) over local, more than chance."
-    assert verdict([one, other]).startswith("No clear winner: one has +0.1 points")
-    assert verdict([local, Contender("one", []), Contender("two", [60.0])]).startswith("No clear winner: local has")
-    assert verdict([local]).startswith("Nothing to compare")
+    assert verdict([local, one]) == ["one is ahead: +10.0 points (± 0.5) over local, more than chance."]
+    assert verdict([one, other])[0].startswith("No clear winner: one has +0.1 points")
+    assert verdict([local, Contender("one", []), Contender("two", [60.0])])[0].startswith("No clear winner: local has")
+    lost = Contender("lost", [float("nan")] * 5)  # its accuracies are null, since it diverged
+    assert verdict([lost, local, one]) == verdict([local, lost, one]) == verdict([local, one])
+    assert verdict([local])[0].startswith("Nothing to compare")

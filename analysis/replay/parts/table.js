@@ -11,8 +11,9 @@ class RunsTable {
   /** Columns of { name, unit, number, value(row), show(cell, row) }; a row is a list of runs. */
   columns() {
     const { parameters, results } = this.filtered.content;
-    const found = parameters.map(({ key }, i) => ({
-      name: key,
+    const found = parameters.map(({ name, unit }, i) => ({
+      name,
+      unit,
       value: ([run]) => run.parameters[i],
       show: (cell, [run]) => { cell.textContent = valueText(run.parameters[i]); },
     }));
@@ -37,14 +38,16 @@ class RunsTable {
   }
 
   countColumn() {
-    const done = (runs) => runs.filter((run) => run.status === "done").length;
+    const done = (runs) => runs.filter(isDone).length;
     return {
       name: "runs",
       number: true,
       value: done,
       show: (cell, runs) => {
-        cell.textContent = done(runs) === runs.length ? String(runs.length) : `${done(runs)} of ${runs.length}`;
-        cell.classList.toggle("failed", done(runs) < runs.length);
+        const diverged = runs.filter((run) => run.status === "diverged").length;
+        cell.textContent = (done(runs) === runs.length ? String(runs.length) : `${done(runs)} of ${runs.length}`)
+          + (diverged ? `, ${diverged} diverged` : "");
+        cell.classList.toggle("failed", done(runs) < runs.length || diverged > 0);
       },
     };
   }
@@ -91,7 +94,7 @@ class RunsTable {
       return;
     }
     cell.textContent = this.filtered.resultText(mean, result);
-    if (width > 0) cell.append(element("small", { textContent: ` ± ${this.filtered.resultText(width, result)}` }));
+    if (width > 0) cell.append(element("small", { textContent: ` ± ${this.filtered.widthText(width, result)}` }));
   }
 
   rows() {
@@ -109,6 +112,7 @@ class RunsTable {
     const columns = this.columns();
     const rows = this.rows();
     const by = columns.find((column) => column.name === this.sorted);
+    rows.sort((a, b) => Number(!a.some(isDone)) - Number(!b.some(isDone))); // what has results comes first
     if (by) rows.sort((a, b) => (this.descending ? compare(by.value(b), by.value(a)) : compare(by.value(a), by.value(b))));
     const head = element("tr", {}, ...columns.map((column) => this.heading(column)));
     const body = rows.map((row) => element("tr", {}, ...columns.map((column) => {

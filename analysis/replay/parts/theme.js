@@ -28,6 +28,14 @@ class Theme {
   }
 }
 
+/** Call a function when the key T is pressed, except where it is typed. */
+function onThemeKey(toggle) {
+  document.addEventListener("keydown", (event) => {
+    const typed = event.target.matches("input, select, textarea");
+    if (event.key === "t" && !event.ctrlKey && !event.metaKey && !event.altKey && !typed) toggle();
+  });
+}
+
 /** A function that returns a colour of the style sheet by the name of its property. */
 function palette() {
   const style = getComputedStyle(document.documentElement);
