@@ -28,11 +28,12 @@ from fedmule.simulator.commands import (
     schema,
     study,
     traces,
+    verify,
 )
 
 # fmt: off
 COMMANDS = (
-    run, overview, new, check, replay, report, predict, export, study, compare, find, paper, data, link, traces,
+    run, overview, new, check, replay, report, predict, export, verify, study, compare, find, paper, data, link, traces,
     notebooks, schema, completion,
 )
 # fmt: on

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import platform
 import re
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,8 @@ from fedmule.mobility.models.movement import Waypoints
 from fedmule.simulator.errors import UserError
 from fedmule.simulator.runs import lock
 from fedmule.simulator.runs.columns import TABLES, ClientRows, ContactRow, GraphRows, MeetingRow, Summary, TrackRows
+from fedmule.simulator.runs.digests import digests_of
+from fedmule.simulator.runs.machine import made_with
 from fedmule.simulator.runs.models import write_models
 from fedmule.simulator.runs.tables import Mark, TableWriter
 from fedmule.simulator.runs.trackers import Tracker
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-VERSIONS_OF = ("fedmule", "torch", "numpy", "scipy", "simpy", "shapely", "pyarrow")
 
 
 def new_folder(out: str | None, name: str) -> Path:
@@ -80,7 +78,7 @@ def is_done(folder: Path) -> bool:
 
 def finish_folder(folder: Path, manifest: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
     """Do what is left to do once the summary is written: the manifest says so, and what a resumed run needs can go."""
-    ended = {"finished": summary["finished"], "stopped_by": summary["stopped_by"]}
+    ended = {"finished": summary["finished"], "stopped_by": summary["stopped_by"], "digests": digests_of(folder)}
     write_json(folder / "manifest.json", {**manifest, **ended}, durable=True)
     for name in TABLES:
         (folder / f"{name}.arrows").unlink(missing_ok=True)
@@ -165,10 +163,7 @@ class RunLog(NoLog):
             "stopped_by": None,
             "range_m": range_m,
             "device": device,
-            "host": platform.node(),
-            "system": platform.platform(),
-            "python": platform.python_version(),
-            "versions": {package: _version(package) for package in VERSIONS_OF},
+            **made_with(),
             "identity": identity,
             "warnings": list(warnings),
         }
@@ -261,10 +256,3 @@ def write_json(path: Path, content: Mapping[str, object], durable: bool = False)
     """Write a JSON file; nan and inf, which JSON does not have, become null."""
     clean = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in content.items()}
     write_text(path, json.dumps(clean, indent=2, allow_nan=False) + "\n", durable)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None

@@ -11,6 +11,8 @@ from fedmule.simulator.runs.columns import OverAlone
 
 FloatArray = NDArray[np.float64]
 
+ROUNDING = 1e-9  # the same accuracy, computed in two ways, may differ by less than this
+
 
 def over_alone(
     personal: FloatArray, alone: FloatArray, algorithm: str, server: str, chose_alone: int | None = None
@@ -25,8 +27,8 @@ def over_alone(
         "alone_clients": len(gains),
         "gain_over_alone": float(gains.mean()) if len(gains) else None,
         "gain_over_alone_half_width": width,
-        "clients_better_off": int((gains > 0).sum()),
-        "clients_worse_off": int((gains < 0).sum()),
+        "clients_better_off": int((gains > ROUNDING).sum()),
+        "clients_worse_off": int((gains < -ROUNDING).sum()),
         "clients_alone": chose_alone,
         "verdict": None,
     }
