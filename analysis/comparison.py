@@ -93,9 +93,11 @@ def verdict(entries: Sequence[Entry]) -> list[str]:
     """Who is ahead, by how much over the runner-up and over local training, and how sure that is: a sentence each."""
     means = {e.column: float(np.mean(e.percent("personal_test_acc_mean"))) for e in entries if e.runs}
     known = [e for e in entries if not math.isnan(means.get(e.column, math.nan))]  # not of runs that diverged
-    done = sorted(known, key=lambda e: -means[e.column])
+    lost = [entry for entry in known if any(s["stopped_by"] == "diverged" for s in entry.summaries.values())]
+    done = sorted((entry for entry in known if entry not in lost), key=lambda e: -means[e.column])
+    left_out = [f"{entry.column} diverged in some seeds and is left out." for entry in lost]
     if len(done) < 2:
-        return ["Nothing to compare: fewer than two algorithms have finished a run."]
+        return ["Nothing to compare: fewer than two algorithms have finished a run without diverging.", *left_out]
     first, beaten = done[0], better_than(done)
     local = [entry for entry in done if entry.is_local and entry is not first]
     others = list(dict.fromkeys([done[1].column, *(entry.column for entry in local)]))
@@ -107,7 +109,7 @@ def verdict(entries: Sequence[Entry]) -> list[str]:
     found = [f"{opening} {'; '.join(ahead)}."]
     if runs < 5:
         found.append(f"With {runs} seed{'s' * (runs > 1)} only large differences show: use --seeds 5 or more.")
-    return found
+    return found + left_out
 
 
 def _difference(ours: Entry, theirs: Entry) -> str:

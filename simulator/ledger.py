@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from dataclasses import replace
@@ -221,6 +220,7 @@ class Ledger:
             "seed": scenario.seed,
             "finished": self.stopped_by != "interrupted",
             "stopped_by": self.stopped_by,
+            "divergence": self._stopping.divergence,
             "clients": len(self.visits_to),
             "contacts": self.contacts,
             "visits": self.visits,
@@ -280,7 +280,8 @@ class Ledger:
                 self.visits_to[visit.contact.visited] += 1
         if visit.update:
             self.gradient_steps[delivered] += visit.update.gradient_steps
-            self._stopping.diverged(not math.isfinite(visit.update.train_loss or 0.0))
+            if visit.update.train_loss is not None:
+                self._stopping.learnt(visit.update.train_loss, self.contacts, visit.contact.visited)
         self.received[visit.active] += charged * outcome.bytes_down
         self.sent[visit.active] += charged * outcome.bytes_up
         self.bytes_down += charged * outcome.air_bytes_down

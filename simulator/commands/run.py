@@ -6,6 +6,8 @@ from typing import Any
 
 from fedmule.simulator.commands import arguments
 
+DIVERGED = 3  # exit status
+
 
 def add(commands: Any) -> None:
     """The command `run`."""
@@ -42,4 +44,4 @@ def _run(given: Any) -> int:
     from fedmule.simulator.runs.run import run_scenario
 
     summary = run_scenario(scenario, given.out, plugins, quiet=given.quiet, resume=given.resume, log_to=given.log_to)
-    return 130 if summary["stopped_by"] == "interrupted" else 0
+    return {"interrupted": 130, "diverged": DIVERGED}.get(summary["stopped_by"] or "", 0)

@@ -216,7 +216,7 @@ WHY = {  # by StopReason
     "nothing_sent": "nothing more was sent before the bytes were used up",
     "accuracy": "the target accuracy was reached",
     "interrupted": "it was interrupted (the same command with --resume resumes it)",
-    "diverged": "the models diverged (the loss is not a number any more): try a smaller learning.step_size or beta",
+    "diverged": "the models diverged: try a smaller learning.step_size, or a smaller beta where there is one",
     "nobody_reached": "the vehicle could not reach any client any more",
 }
 
@@ -226,6 +226,13 @@ def _meetings_line(summary: Summary) -> str:
         f"  met      vehicles {summary['meetings']} times, {summary['meetings_delivered']} of them got through; "
         f"{megabytes(summary['bytes_between'])} to each other"
     )
+
+
+def _why(summary: Summary) -> str:
+    """Why the run ended."""
+    why, divergence = summary["stopped_by"], summary["divergence"]
+    said = WHY[why] if why else "it ended"
+    return said.replace("diverged", f"diverged ({divergence})") if divergence else said
 
 
 def _time_line(summary: Summary) -> list[str]:
@@ -272,12 +279,12 @@ def _payload_line(summary: Summary) -> str:
 def summary_text(summary: Summary, folder: str, hints: bool = True) -> str:
     """What was learnt, at what cost, where the results are, with `hints` what to do next, and the verdict."""
     sent = summary["bytes_down"] + summary["bytes_up"] + summary["bytes_between"]
-    token, why = summary["token_test_acc"], summary["stopped_by"]
+    token = summary["token_test_acc"]
     delivered = summary["delivered"] / summary["active"] if summary["active"] else 0.0
     stand_in = summary["payload_bytes"] != summary["trained_bytes"] or summary["payload_flops_per_sample"] is not None
     lines = [
         f"{summary['name']}: {summary['visits']} visits in {clock(summary['sim_time_s'])} of simulated time "
-        f"({summary['host_time_s']:.1f} s here); {WHY[why] if why else 'it ended'}",
+        f"({summary['host_time_s']:.1f} s here); {_why(summary)}",
         f"  learnt   personal models {summary['personal_test_acc_mean']:.1%} of test samples right, mean over "
         f"clients (at the start {summary['start_personal_test_acc_mean']:.1%}); token "
         + ("unknown" if token is None else f"{token:.1%}")

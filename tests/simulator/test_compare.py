@@ -97,6 +97,12 @@ class Contender:
     column: str
     accuracies: list[float]
     is_local: bool = False
+    diverged: int = 0  # seeds
+
+    @property
+    def summaries(self) -> dict[int, dict[str, str]]:
+        ends = ["diverged"] * self.diverged + ["visits"] * (len(self.accuracies) - self.diverged)
+        return {seed: {"stopped_by": end} for seed, end in enumerate(ends)}
 
     @property
     def runs(self) -> dict[int, str]:
@@ -122,3 +128,6 @@ def test_the_verdict_says_what_is_more_than_chance() -> None:
     lost = Contender("lost", [float("nan")] * 5)  # its accuracies are null, since it diverged
     assert verdict([lost, local, one]) == verdict([local, lost, one]) == verdict([local, one])
     assert verdict([local])[0].startswith("Nothing to compare")
+    better = Contender("better", [90.0, 91.0, 89.0, 90.0, 90.0], diverged=1)
+    assert verdict([better, local, one]) == [*verdict([local, one]), "better diverged in some seeds and is left out."]
+    assert verdict([better, local])[0].startswith("Nothing to compare")

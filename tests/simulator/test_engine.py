@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -331,6 +332,18 @@ def test_a_run_that_diverges_stops_and_says_so(small: Small, tmp_path: Path) -> 
     result = run(small(learning={"step_size": 1e38}), tmp_path / "run")
     assert result.summary["stopped_by"] == "diverged"
     assert result.summary["train_loss"] is None  # JSON has no nan
+    assert "the loss was no number" in result.summary["divergence"]
+    for table in (result.contacts, result.clients):
+        assert not np.isinf(table.select_dtypes("number").to_numpy(dtype=float, na_value=0.0)).any()
+
+
+@pytest.mark.parametrize("step_size", [1e3, 1e5, 1e8, 1e20])
+def test_a_run_whose_loss_runs_away_stops(small: Small, tmp_path: Path, step_size: float) -> None:
+    learning = {"step_size": step_size, "algorithm": {"kind": "rwsadmm", "trust": 1e9, "try_at": 0.0}}
+    result = run(small(learning=learning), tmp_path / "run")
+    assert result.summary["stopped_by"] == "diverged"
+    assert re.match(r"at contact \d+, with client \d the loss was ", result.summary["divergence"])
+    assert len(result.visits) < 20
 
 
 def test_positions_are_redrawn(small: Small, tmp_path: Path) -> None:
