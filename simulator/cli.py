@@ -40,7 +40,7 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of `fedmule`; returns the exit status: 0 ok, 1 failed, 2 bad input, 130 interrupted."""
+    """Entry point of `fedmule`; returns the exit status: 0 ok, 1 failed, 2 bad input, 3 diverged, 130 interrupted."""
     from fedmule.simulator.errors import UserError
 
     words = list(sys.argv[1:] if argv is None else argv)
