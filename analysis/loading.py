@@ -8,13 +8,18 @@ import io
 import json
 import os
 import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from pyarrow import ArrowException
 
+from fedmule.simulator.errors import UserError
 from fedmule.simulator.runs.columns import TABLES
+from fedmule.simulator.runs.digests import changed_file
 from fedmule.simulator.runs.folder import write_text
 from fedmule.simulator.runs.progress import summary_text
 from fedmule.simulator.runs.tables import read_table
@@ -122,10 +127,37 @@ def shown(text: str, figure: Figure | None) -> str:
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:
-    """Load the run in a folder: finished, under way or killed."""
+    """Load the run in a folder: finished, under way or killed. Raises UserError if it is damaged."""
     folder = Path(folder)
     if not (folder / "manifest.json").is_file():
         raise FileNotFoundError(f"{folder} is not a run folder: it has no manifest.json")
+    with undamaged(folder):
+        manifest = _table_in(folder / "manifest.json", json.loads)
+        recorded = manifest.get("digests")
+        if isinstance(recorded, dict) and (file := changed_file(folder, recorded)):
+            raise UserError(f"{folder / file}: has changed since the run ended")
+        return _run_in(folder, manifest)
+
+
+@contextmanager
+def undamaged(folder: Path) -> Iterator[None]:
+    """Turn what readers raise on damaged files into a UserError that names the folder."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, ArrowException) as error:
+        text = str(error).strip().splitlines()
+        raise UserError(f"{folder}: cannot be read, a file is damaged: {text[0] if text else error!r}") from None
+
+
+def _table_in(file: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+    """The table that a JSON or TOML file holds."""
+    table = parse(file.read_text(encoding="utf-8"))
+    if not isinstance(table, dict):
+        raise UserError(f"{file}: holds no table")
+    return table
+
+
+def _run_in(folder: Path, manifest: dict[str, Any]) -> Run:
     summary = folder / "summary.json"
     tables = {name: read_table(folder, name).to_pandas() for name in TABLES}
     for name in ("contacts", "clients"):
@@ -135,9 +167,9 @@ def load_run(folder: str | os.PathLike[str]) -> Run:
         tables["contacts"].insert(2, "in_passing", False)
     return Run(
         folder=folder,
-        scenario=tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8")),
-        manifest=json.loads((folder / "manifest.json").read_text(encoding="utf-8")),
-        summary=json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {},
+        scenario=_table_in(folder / "scenario.toml", tomllib.loads),
+        manifest={"finished": False, **manifest},
+        summary=_table_in(summary, json.loads) if summary.exists() else {},
         **tables,
     )
 

@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from fedmule.analysis.loading import Run, load_run, shown
+from fedmule.analysis.loading import Run, load_run, shown, undamaged
 from fedmule.analysis.measures import GAIN, on_the_air
 from fedmule.analysis.result_tables import Table, as_text
+from fedmule.simulator.errors import UserError
 from fedmule.simulator.runs.folder import write_text
 from fedmule.simulator.runs.tables import read_table
 from fedmule.simulator.studies.statistics import interval
@@ -164,12 +165,15 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
     folder = Path(folder)
     if not (folder / "index.parquet").is_file():
         raise FileNotFoundError(f"{folder} is not the folder of a study: it has no index.parquet")
-    study = tomllib.loads((folder / "study.toml").read_text(encoding="utf-8"))
-    index = pd.read_parquet(folder / "index.parquet")
+    with undamaged(folder):
+        study = tomllib.loads((folder / "study.toml").read_text(encoding="utf-8"))
+        index = pd.read_parquet(folder / "index.parquet")
+        found = Study(folder, study, index)
+        _ = (found.parameters, found.done, list(index["seed"]))  # which need columns that may be lacking
     for run in index["run"]:
         if not isinstance(run, str) or Path(run).is_absolute() or ".." in Path(run).parts:
-            raise ValueError(f"{folder / 'index.parquet'}: names a run that is not in the study's folder: {run}")
-    return Study(folder, study, index)
+            raise UserError(f"{folder / 'index.parquet'}: names a run that is not in the study's folder: {run}")
+    return found
 
 
 def combinations_table(index: pd.DataFrame, parameters: Sequence[str]) -> Table:

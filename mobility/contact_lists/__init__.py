@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, replace
-from lzma import LZMAError
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedmule.mobility.contact_lists.readers import READERS, Found, ListError, Reader
-from fedmule.mobility.traces.formats.files import one_line, open_text
+from fedmule.mobility.traces.formats.files import UNREADABLE, one_line, open_text
 from fedmule.mobility.traces.trace import TraceError, sorted_names
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ def read_contact_list(path: str, begin_s: float | None, resolution_s: float, dis
     try:
         reader = _reader_of(file)(file, resolution_s)
         found = _read(reader)
-    except (OSError, EOFError, LZMAError, zlib.error) as error:  # for example, a damaged archive
+    except UNREADABLE as error:  # for example, a damaged archive
         raise TraceError(f"{file}: cannot be read: {one_line(getattr(error, 'strerror', None) or error)}") from None
     if not len(found):
         raise TraceError(f"{file}: contains no contact")

@@ -33,6 +33,19 @@ def damage(folder: Path, recorded: Digests) -> list[str]:
     return [f"{what} has changed" for what in recorded if found.get(what) != recorded[what]]
 
 
+def changed_file(folder: Path, recorded: Digests) -> str | None:
+    """Return the first file that is not what it was when the run ended; None if all are."""
+    for name in recorded:
+        if ":" not in name:
+            try:
+                found = _digest((folder / name).read_bytes())
+            except OSError:
+                found = ""
+            if found != recorded[name]:
+                return name
+    return None
+
+
 def differences(before: Digests, after: Digests) -> list[str]:
     """The results that two runs of one scenario should share and do not."""
     names = [name for name in {**before, **after} if not _differs_anyway(name)]
@@ -40,7 +53,7 @@ def differences(before: Digests, after: Digests) -> list[str]:
 
 
 def _differs_anyway(name: str) -> bool:
-    return name.partition(":")[2].startswith(HOST) or name.endswith(".parquet")
+    return name.partition(":")[2].startswith(HOST) or name.endswith(".parquet") or name == SUMMARY
 
 
 def _all(folder: Path) -> Iterator[tuple[str, str]]:
@@ -53,7 +66,7 @@ def _all(folder: Path) -> Iterator[tuple[str, str]]:
     for key, value in summary.items():
         yield f"{SUMMARY}:{key}", _digest(json.dumps(value).encode())
     tables = [folder / f"{name}.parquet" for name in TABLES]
-    for file in [folder / SCENARIO, *tables, *sorted((folder / MODELS).glob("*"))]:
+    for file in [folder / SCENARIO, folder / SUMMARY, *tables, *sorted((folder / MODELS).glob("*"))]:
         yield str(file.relative_to(folder)), _digest(file.read_bytes())
 
 

@@ -7,11 +7,10 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
-from fedmule.mobility.traces.formats.files import one_line, open_binary, plain_suffix
+from fedmule.mobility.traces.formats.files import UNREADABLE, one_line, open_binary, plain_suffix
 
 Ring = list[list[float]]  # [[x, y], …], also of a line
 Where = Mapping[str, str | tuple[str, ...]]  # values allowed for each tag
@@ -69,7 +68,7 @@ def read_map(path: Path) -> MapContent:
     try:
         with open_binary(path) as file:
             data = file.read()
-    except (OSError, EOFError, LZMAError) as error:
+    except UNREADABLE as error:
         raise BadMap(f"{path} cannot be read: {one_line(getattr(error, 'strerror', None) or error)}") from None
     try:
         text = data.decode("utf-8-sig")

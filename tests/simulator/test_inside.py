@@ -10,6 +10,7 @@ import pytest
 from fedmule.analysis import load_study
 from fedmule.learning.files import replacing
 from fedmule.simulator.cli import main
+from fedmule.simulator.errors import UserError
 from fedmule.simulator.runs.folder import write_text
 
 ONE_VISIT = ["--set", "stop.visits=1"]
@@ -86,5 +87,5 @@ def test_an_index_that_names_runs_elsewhere_is_refused(desk: Path, run: str) -> 
     index = pd.read_parquet("studies/smoke/index.parquet")
     index.loc[1, "run"] = run
     index.to_parquet("studies/smoke/index.parquet")
-    with pytest.raises(ValueError, match=r"index\.parquet: names a run that is not in the study's folder"):
+    with pytest.raises(UserError, match=r"index\.parquet: names a run that is not in the study's folder"):
         load_study("studies/smoke")

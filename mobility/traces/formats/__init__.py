@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedmule.mobility.traces.formats.files import one_line, open_text, plain_suffix
+from fedmule.mobility.traces.formats.files import UNREADABLE, one_line, open_text, plain_suffix
 from fedmule.mobility.traces.trace import Trace, TraceError
 
 
@@ -69,7 +68,7 @@ def read_trace(path: str | Path, origin: Origin = None) -> Trace:
         kind = _kind(file)
         read = kind.function("read")
         trace: Trace = read(file, origin) if kind.degrees or kind.perhaps_degrees else read(file)
-    except (OSError, EOFError, LZMAError) as error:  # for example, a damaged archive
+    except UNREADABLE as error:  # for example, a damaged archive
         raise TraceError(f"{file}: cannot be read: {one_line(getattr(error, 'strerror', None) or error)}") from None
     _check(file, trace)
     return trace
@@ -81,7 +80,7 @@ def activity_file(path: str | Path) -> Path | None:
         kind = _kind(Path(path))
         found: Path | None = kind.function("activity")(Path(path)) if kind.activity else None
         return found
-    except (TraceError, OSError, EOFError, LZMAError):  # a file that cannot be read is reported when it is
+    except (TraceError, *UNREADABLE):  # a file that cannot be read is reported when it is
         return None
 
 

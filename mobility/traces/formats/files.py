@@ -8,6 +8,7 @@ import io
 import lzma
 import math
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from xml.parsers import expat
 from fedmule.mobility.traces.trace import TraceError
 
 PACKED: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)  # raised by a file that is damaged, or not there
 CUT_OFF = {
     expat.errors.codes[error]
     for error in (

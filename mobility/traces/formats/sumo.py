@@ -40,6 +40,8 @@ def read_fcd(path: Path, origin: Origin | None = None) -> Trace:
     with open_binary(path) as file:
         try:
             parser.ParseFile(file)
+        except LookupError as error:  # no such encoding
+            raise TraceError(f"{path}: is not XML: {error}") from None
         except expat.ExpatError as error:
             if error.code not in CUT_OFF or not len(reader.rows):
                 raise xml_error(path, error) from None
