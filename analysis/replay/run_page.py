@@ -16,7 +16,7 @@ from fedmule.analysis.replay.differences import differences
 from fedmule.analysis.replay.ground import ground_of
 from fedmule.analysis.replay.groups import groups_of
 from fedmule.analysis.replay.page import page
-from fedmule.analysis.replay.schematic import SIZE_M, in_the_middle, schematic_track
+from fedmule.analysis.replay.placing import placed
 from fedmule.analysis.replay.tracks import Frame, add_tracks, frame_of, tracks_of
 
 STYLES = ("base.css", "run.css")
@@ -31,11 +31,7 @@ MOST_IN_TITLE, MOST_DIFFERENCES = 3, 40  # between two runs, in titles and in th
 UNKNOWN = 65535  # marks an unknown accuracy
 
 
-class NoTrackError(ValueError):
-    """The run has no track to replay."""
-
-
-def run_page(run: Run, beside: Run | None = None, client: int | None = None) -> str:
+def run_page(run: Run, beside: Run | None = None, *, client: int | None = None) -> str:
     """The page that replays a run, finished or not, as HTML; or two runs side by side.
 
     `client` is the client whose numbers are shown at first.
@@ -50,7 +46,7 @@ def run_page(run: Run, beside: Run | None = None, client: int | None = None) -> 
     endings = list(dict.fromkeys(filter(None, map(_ending, runs))))
     content = {
         "title": title,
-        "facts": _facts(run) if beside is None else _facts_of_two(runs, differing),
+        "facts": facts_of(run) if beside is None else _facts_of_two(runs, differing),
         "ending": " | ".join(endings),
         "differences": differing[:MOST_DIFFERENCES],
         "client": client,
@@ -62,14 +58,8 @@ def run_page(run: Run, beside: Run | None = None, client: int | None = None) -> 
 
 def _content(run: Run, arrays: Arrays, title: str) -> dict[str, Any]:
     """What the page has of a run, besides the arrays that are added."""
-    clients, contacts = int(run.scenario["clients"]["count"]), run.contacts.sort_values("sim_time_s", kind="stable")
-    schematic = not has_positions(run.scenario)
-    if schematic:
-        track, size_m = schematic_track(int(run.scenario["vehicle"]["count"]), clients), SIZE_M
-        contacts = in_the_middle(contacts, track)
-    else:
-        must_have_track(run)
-        track, size_m = run.track, tuple(run.scenario["terrain"]["size_m"])
+    clients, (found, size_m) = int(run.scenario["clients"]["count"]), placed(run)
+    track, contacts = found.track, found.contacts.sort_values("sim_time_s", kind="stable")
     vehicles = sorted({int(i) for i in track.loc[track["node"] == "vehicle", "id"]})
     end_s = max(float(table["sim_time_s"].max()) for table in (track, contacts, run.clients) if len(table))
     frame = frame_of(track, size_m, end_s)
@@ -81,7 +71,7 @@ def _content(run: Run, arrays: Arrays, title: str) -> dict[str, Any]:
     return {
         "title": title,
         "size_m": size_m,
-        "schematic": schematic,
+        "schematic": not has_positions(run.scenario),
         "ground": ground_of(run.scenario),
         "range_m": range_of(run),
         "vehicles": vehicles,
@@ -92,7 +82,7 @@ def _content(run: Run, arrays: Arrays, title: str) -> dict[str, Any]:
         "corner_m": frame.corner_m,
         "step_m": frame.step_m,
         "exact_to_m": exact_to_m,
-        "start": _start(run.clients),
+        "start": start_of(run.clients),
         "accuracy_steps": ACCURACY_STEPS,
         "arrays": arrays.layout,
     }
@@ -116,7 +106,7 @@ def _titles(runs: Sequence[Run], differing: Sequence[tuple[str, str, str]]) -> l
 
 def _facts_of_two(runs: Sequence[Run], differing: Sequence[tuple[str, str, str]]) -> list[str]:
     """What differs between two runs, and of their descriptions what they have in common."""
-    first, other = (_facts(run) for run in runs)
+    first, other = (facts_of(run) for run in runs)
     common = [fact for fact in first if fact in other]
     if not differing:
         return ["the same scenario and seed", *common]
@@ -125,20 +115,6 @@ def _facts_of_two(runs: Sequence[Run], differing: Sequence[tuple[str, str, str]]
     shown = [f"{name}: {a} | {b}" for name, a, b in differing[:MOST_IN_TITLE]]
     rest = len(differing) - len(shown)
     return [*shown, *([_counted(rest, "other difference")] if rest else []), *common]
-
-
-def must_have_track(run: Run) -> None:
-    """Raise NoTrackError if no positions were logged, or no vehicle drove."""
-    server = run.scenario["learning"]["server"]
-    if server != "vehicle":
-        why = f'learning.server = "{server}": no vehicle drove'
-    elif (run.track["node"] == "vehicle").any():
-        return
-    elif not run.scenario["log"]["track"]:
-        why = "log.track = false: no positions were logged"
-    else:
-        why = "it ended before anything was logged"
-    raise NoTrackError(f"{run.folder}: cannot be replayed: {why}")
 
 
 def _add_contacts(arrays: Arrays, contacts: pd.DataFrame, frame: Frame, vehicles: list[int]) -> None:
@@ -203,7 +179,7 @@ def _add_evaluations(arrays: Arrays, clients: pd.DataFrame, frame: Frame, count:
         arrays.add(f"client_{name}", grid(name, np.float64), differences=True)
 
 
-def _start(clients: pd.DataFrame) -> dict[str, float | None]:
+def start_of(clients: pd.DataFrame) -> dict[str, float | None]:
     """Mean accuracies before the first contact, at which the curves start."""
     first = clients[clients["contact"] == 0]
     means = {"personal": first["test_acc"].mean(), "token": first["token_test_acc"].mean()}
@@ -211,7 +187,7 @@ def _start(clients: pd.DataFrame) -> dict[str, float | None]:
     return {name: None if pd.isna(mean) else float(mean) for name, mean in means.items()}
 
 
-def _facts(run: Run) -> list[str]:
+def facts_of(run: Run) -> list[str]:
     """Short description of the run: algorithm, clients, vehicles, radio, seed."""
     scenario = run.scenario
     learning, clients, vehicle = scenario["learning"], scenario["clients"], scenario["vehicle"]

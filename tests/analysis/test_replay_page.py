@@ -221,9 +221,8 @@ def test_a_client_under_the_pointer_shows_its_numbers(run: Run, file: Path, open
     tab = open_tab(file)
     evaluated = sorted(run.clients["sim_time_s"].unique())
     seek(tab, (evaluated[3] + evaluated[4]) / 2)
-    x, y = tab.js(
-        "[replay.stages[0].view.screenX(replay.stages[0].history.x[1 + 5]), replay.stages[0].view.screenY(replay.stages[0].history.y[1 + 5])]"
-    )
+    on_screen = "(({ view, history }) => [view.screenX(history.x[6]), view.screenY(history.y[6])])"
+    x, y = tab.js(f"{on_screen}(replay.stages[0])")
     box = tab.page.locator(".live").bounding_box()
     tab.page.mouse.move(box["x"] + x, box["y"] + y)
     tab.settle()
@@ -535,7 +534,10 @@ def test_the_radio_range_is_drawn_round_every_vehicle(run: Run, tmp_path: Path, 
       const arcs = [];
       const { live } = replay.stages[0].map.contexts;
       const arc = live.arc;
-      live.arc = function (x, y, radius, ...rest) { arcs.push([x, y, radius]); return arc.call(this, x, y, radius, ...rest); };
+      live.arc = function (x, y, radius, ...rest) {
+        arcs.push([x, y, radius]);
+        arc.call(this, x, y, radius, ...rest);
+      };
       replay.draw(performance.now());
       const { view, history } = replay.stages[0];
       const found = [0, 1].map((i) => arcs.some(([x, y, radius]) => Math.abs(radius - 60 * view.scale) < 0.01
