@@ -74,6 +74,7 @@ def _content(run: Run, arrays: Arrays, title: str) -> dict[str, Any]:
         "schematic": not has_positions(run.scenario),
         "ground": ground_of(run.scenario),
         "range_m": range_of(run),
+        "shadowed": bool(_table(run.scenario["radio"]).get("shadowing")),
         "vehicles": vehicles,
         "clients": clients,
         "groups": groups.names,
@@ -191,10 +192,11 @@ def facts_of(run: Run) -> list[str]:
     """Short description of the run: algorithm, clients, vehicles, radio, seed."""
     scenario = run.scenario
     learning, clients, vehicle = scenario["learning"], scenario["clients"], scenario["vehicle"]
+    vehicles = run.track.loc[run.track["node"] == "vehicle", "id"].nunique()  # 0: the map is schematic
     return [
         " · ".join(_kind(learning[name]) for name in ("algorithm", "model", "dataset")),
         f"{_counted(int(clients['count']), 'client')}, {movement_in_words(scenario)}",
-        _counted(int(vehicle["count"]), "vehicle")
+        _counted(vehicles or int(vehicle["count"]), "vehicle")
         + (f", {vehicle['speed_mps']:g} m/s" if has_positions(scenario) else ""),
         _kind(scenario["radio"]),
         f"seed {scenario['seed']}",

@@ -7,7 +7,8 @@ function describeKinds(runs) {
   if (runs.some((run) => run.range_m)) kinds.add("range");
   for (const item of document.querySelectorAll("[data-kind]")) item.hidden = !kinds.has(item.dataset.kind);
   const ranges = [...new Set(runs.flatMap((run) => (run.range_m ? [metresText(run.range_m)] : [])))];
-  setText(byId("range"), `radio range in the open: ${ranges.join(" | ")}`);
+  const mean = runs.some((run) => run.shadowed) ? ", without shadowing" : "";
+  setText(byId("range"), `radio range in the open${mean}: ${ranges.join(" | ")}`);
 }
 
 /** List the groups of clients by the shapes of their marks; where there are too many, say that names are on the map. */

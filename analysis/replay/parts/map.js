@@ -186,7 +186,9 @@ class MapDrawing {
     context.lineWidth = 2;
     context.stroke();
     const group = this.history.groups.nameOf(client);
-    this.drawLabel(context, `client ${client}${group && `, ${group}`}`, x, y - this.marks.radius - 10);
+    const above = y - this.marks.radius - 10;
+    const labelY = above < 12 ? y + this.marks.radius + 20 : above; // within the map
+    this.drawLabel(context, `client ${client}${group && `, ${group}`}`, x, labelY);
   }
 
   drawGroupNames(context) {

@@ -16,6 +16,15 @@ function cornersOf(shape, radius) {
   });
 }
 
+/** Trace a shape round the origin. */
+function traceShape(context, shape, radius) {
+  context.beginPath();
+  const corners = cornersOf(shape, radius);
+  if (corners.length) corners.forEach(([x, y], i) => context[i ? "lineTo" : "moveTo"](x, y));
+  else context.arc(0, 0, radius, 0, 2 * Math.PI);
+  context.closePath();
+}
+
 /** A drawing of a shape for the legend. */
 function shapeFigure(shape) {
   const corners = cornersOf(shape, 5);
@@ -50,11 +59,7 @@ class ClientMarks {
       const context = sprite.getContext("2d");
       context.scale(ratio, ratio);
       context.translate(this.side(radius) / 2, this.side(radius) / 2);
-      context.beginPath();
-      const corners = cornersOf(shape, radius);
-      if (corners.length) corners.forEach(([x, y], i) => context[i ? "lineTo" : "moveTo"](x, y));
-      else context.arc(0, 0, radius, 0, 2 * Math.PI);
-      context.closePath();
+      traceShape(context, shape, radius);
       context.fillStyle = fill;
       context.fill();
       context.lineJoin = "round";

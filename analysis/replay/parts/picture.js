@@ -68,6 +68,7 @@ function paintPicture({ content, stages, cards, player }) {
   const low = write(`clients by test accuracy: ${byId("scale-low").textContent}`, PAGE_PX, bottom, "12px", "muted", wide);
   context.drawImage(byId("scale"), PAGE_PX + low + 8, bottom - 9, 160, 10);
   write(byId("scale-high").textContent, PAGE_PX + low + 176, bottom, "12px", "muted", wide);
+  paintGroups(context, stages[0].history.groups, PAGE_PX + low + 226, bottom, wide + PAGE_PX, colour);
   return canvas;
 }
 
@@ -91,4 +92,27 @@ function paintReadout(context, card, left, y, room, colour) {
     context.fillText(texts[i], x + 24 * share, y, (widths[i] - 30) * share);
     x += widths[i] * share;
   });
+}
+
+/** The shapes of the groups with their names, as far as there is room. */
+function paintGroups(context, groups, left, y, right, colour) {
+  let x = left;
+  if (!groups.haveShapes) return;
+  context.font = `12px ${colour("font")}`;
+  for (const [i, name] of groups.names.entries()) {
+    const width = context.measureText(name).width + 30;
+    if (x + width > right) return;
+    context.save();
+    context.translate(x + 6, y - 4);
+    traceShape(context, SHAPES[i], 5);
+    context.fillStyle = colour("unknown");
+    context.fill();
+    context.strokeStyle = colour("ink");
+    context.lineWidth = 1.25;
+    context.stroke();
+    context.restore();
+    context.fillStyle = colour("muted");
+    context.fillText(name, x + 16, y);
+    x += width;
+  }
 }
