@@ -31,7 +31,7 @@ class Palette:
 
     def image(self, pixels: Pixels) -> Image.Image:
         """These pixels as an image with this palette."""
-        image = Image.fromarray(self._index[_packed(pixels)], "P")
+        image = Image.fromarray(self._index[_packed(pixels)])
         image.putpalette(self.colours.ravel().tolist())
         return image
 

@@ -13,7 +13,7 @@ from fedmule.simulator.errors import UserError
 if TYPE_CHECKING:
     from fedmule.analysis import Run
 
-SECONDS, MOST_SECONDS = 12.0, 120.0  # of an animation
+SECONDS, MOST_SECONDS = 12.0, 60.0  # of an animation; all its frames are in memory until it is written
 
 
 def add(replay: Any) -> None:

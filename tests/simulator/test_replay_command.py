@@ -143,7 +143,7 @@ def test_what_cannot_be_drawn_is_explained(
         (["run", "--png", "a.png", "--at", str(end_s + 1)], f"the run ends at 0:0{int(end_s) // 60}:"),
         (["run", "--at", "5"], "--at: is the moment of a picture; give --png FILE too"),
         (["run", "--seconds", "5"], "--seconds: is the length of an animation"),
-        (["run", "--gif", "a.gif", "--seconds", "1000"], "--seconds 1000: must be at most 120"),
+        (["run", "--gif", "a.gif", "--seconds", "1000"], "--seconds 1000: must be at most 60"),
         (["run", "--mp4", "a.mp4"], "--mp4: needs ffmpeg"),
         (["run", "--png", "a.jpg"], "--png a.jpg: must end in .png"),
         (["run", "--gif", "run"], "--gif run: is a folder"),

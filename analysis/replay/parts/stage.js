@@ -16,6 +16,7 @@ class Stage {
     this.following = -1; // a vehicle; -1 for none
     this.part("map").style.setProperty("--aspect", String(content.size_m[1] / content.size_m[0]));
     this.part("title").hidden = !several;
+    if (several) this.root.setAttribute("aria-label", `Run ${"AB"[number]}: ${content.title}`);
     this.part("name").textContent = content.title;
     this.part("mark").textContent = "AB"[number];
     this.part("mark").style.background = `var(--run-${number})`;
