@@ -1,4 +1,4 @@
-"""Interactive pages: a run replayed on its map, a study as a table and heat maps. One file each, no network."""
+"""Interactive pages of one file each: runs replayed on their maps, a study as a table and heat maps; pictures of runs."""
 
 from fedmule.analysis.replay.placing import NoTrackError
 from fedmule.analysis.replay.run_page import run_page

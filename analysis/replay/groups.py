@@ -23,11 +23,10 @@ class Groups:
 def groups_of(run: Run) -> Groups:
     """The groups of a run's clients at its start."""
     count = int(run.scenario["clients"]["count"])
-    parts = mobility_tables(run.scenario)
-    sizes = [int(group["count"]) for group in run.scenario["clients"].get("groups", ())] or [count]
+    given = run.scenario["clients"].get("groups") or [{"count": count, "name": ""}]
     site, names = _sites(run, count), list[str]()
-    for (group, mobility), size in zip(parts.items(), sizes, strict=True):
-        own = [group] if len(parts) > 1 else []
+    for i, (group, mobility) in enumerate(zip(given, mobility_tables(run.scenario).values(), strict=True)):
+        own, size = [group["name"] or f"group {i}"] if len(given) > 1 else [], int(group["count"])
         within = _together(mobility, size) or _apart(site[len(names) : len(names) + size]) or [""] * size
         names += [", ".join([*own, *filter(None, [name])]) for name in within]
     known = list(dict.fromkeys(names))

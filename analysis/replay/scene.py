@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
 from matplotlib.transforms import Affine2D
 
 from fedmule.analysis.loading import Run, has_positions
@@ -23,7 +24,7 @@ from fedmule.analysis.plots.style import BLACK, GREEN, GREY, ORANGE, Picture
 from fedmule.analysis.plots.words import plain
 from fedmule.analysis.replay.ground import ground_of
 from fedmule.analysis.replay.groups import groups_of
-from fedmule.analysis.replay.moments import FloatArray, Moments, accuracy_range
+from fedmule.analysis.replay.moments import FloatArray, IntArray, Moments, accuracy_range
 from fedmule.analysis.replay.run_page import facts_of, range_of, start_of
 
 MARKERS = ("o", "s", "D", "^", "v", "p", "h", "*")  # of groups of clients
@@ -125,10 +126,13 @@ class Scene:
 
     def _add_clients(self) -> None:
         self.groups = groups_of(self.run)
-        if not self.groups.names or len(self.groups.names) > len(MARKERS):
-            members = [np.arange(self.moments.clients)]
-        else:
-            members = [np.flatnonzero(self.groups.of == i) for i in range(len(self.groups.names))]
+        members = [np.flatnonzero(self.groups.of == i) for i in range(max(1, len(self.groups.names)))]
+        self.named: list[tuple[IntArray, Text]] = []  # more groups than there are shapes have their names on the map
+        if len(members) > len(MARKERS):
+            halo: dict[str, Any] = {"path_effects": [withStroke(linewidth=2, foreground="white")], "zorder": 8}
+            texts = [self.map.text(0, 0, plain(name), fontsize=7, ha="center", **halo) for name in self.groups.names]
+            self.named, members = list(zip(members, texts, strict=True)), [np.arange(self.moments.clients)]
+            self.moving += texts
         size = 42 if self.moments.clients <= 120 else 20 if self.moments.clients <= 400 else 10
         low, high = accuracy_range(self.moments.changes)
         self.scale = ScalarMappable(Normalize(100 * low, 100 * high), COLOURS)
@@ -207,6 +211,11 @@ class Scene:
         for of, mark in self.marks:
             mark.set_offsets(np.ma.masked_invalid(clients[of]))
             mark.set_facecolor(list(map(tuple, colours[of])))
+        for of, text in self.named:
+            here = clients[of][np.isfinite(clients[of, 0])]
+            text.set_visible(len(here) > 0)
+            if len(here):
+                text.set_position((float(here[:, 0].mean()), float(here[:, 1].mean())))
         if self.client is not None:
             self.ring.set_offsets(np.ma.masked_invalid(clients[[self.client]]))
             self.name.xy = tuple(clients[self.client])

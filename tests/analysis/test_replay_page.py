@@ -493,15 +493,36 @@ def test_groups_are_told_apart_by_shape(run: Run, tmp_path: Path, open_tab: Open
     assert tab.is_clean()
 
 
+def test_groups_are_those_of_the_scenario_their_squads_or_sites(run: Run) -> None:
+    def names(groups: list[dict[str, Any]]) -> list[str]:
+        scenario = {**run.scenario, "clients": {**run.scenario["clients"], "groups": groups}}
+        found = groups_of(dataclasses.replace(run, scenario=scenario))
+        return [found.names[i] for i in found.of]
+
+    assert names([{"name": f"crew {i}", "count": 1} for i in range(8)]) == [f"crew {i}" for i in range(8)]
+    scouts = {"name": "scouts", "count": 5, "mobility": {"kind": "squads", "squads": 2}}
+    expected = ["group 0"] * 3 + ["scouts, squad 0"] * 3 + ["scouts, squad 1"] * 2
+    assert names([{"name": "", "count": 3}, scouts]) == expected
+    sites = groups_of(dataclasses.replace(run, clients=run.clients.assign(site=run.clients["client"] % 2)))
+    assert sites.names == ["site 0", "site 1"]
+    assert sites.of.tolist() == [0, 1] * 4
+
+
 def test_many_groups_are_named_on_the_map(run: Run, tmp_path: Path, open_tab: OpenTab) -> None:
-    groups = [{"name": f"crew {i}", "count": 1} for i in range(8)]
-    scenario = {**run.scenario, "clients": {**run.scenario["clients"], "groups": [*groups, {"name": "x", "count": 0}]}}
-    many = dataclasses.replace(run, scenario=scenario)
-    assert groups_of(many).names == [f"crew {i}" for i in range(8)]
-    assert groups_of(dataclasses.replace(run, clients=run.clients.assign(site=run.clients["client"] % 2))).names == [
-        "site 0",
-        "site 1",
-    ]
+    """There are eight shapes."""
+    herds = {"kind": "herd", "herds": 12}
+    clients = {**run.scenario["clients"], "count": 12, "mobility": herds}
+    twelve = dataclasses.replace(run, scenario={**run.scenario, "clients": clients})
+    file = tmp_path / "replay.html"
+    file.write_text(run_page(twelve), encoding="utf-8")
+    tab = open_tab(file)
+    assert tab.page.locator("#group-list li").count() == 0
+    assert tab.page.inner_text("#groups-note").startswith("Names of groups stand on the map")
+    middles = tab.js("replay.stages[0].history.groups.middles(replay.stages[0].history)")
+    assert [name for name, _, _ in middles] == [f"herd {i}" for i in range(8)]  # of those that are there
+    seen = positions(tab)[1:9]
+    np.testing.assert_allclose([middle[1:] for middle in middles], seen, atol=1e-6)
+    assert tab.is_clean()
 
 
 def test_a_client_that_does_not_exist_is_refused(file: Path, open_tab: OpenTab) -> None:

@@ -126,6 +126,16 @@ def test_a_moment_is_drawn_with_its_figures(run: Run) -> None:
     np.testing.assert_allclose(scene.ring.get_offsets()[0], scene.moments.everyone(time_s)[1][4])
 
 
+def test_many_groups_are_named_on_the_map(run: Run) -> None:
+    mobility = {"kind": "squads", "squads": 9}
+    nine = {**run.scenario, "clients": {**run.scenario["clients"], "mobility": mobility}}
+    scene = Scene(dataclasses.replace(run, scenario=nine))
+    scene.show(20.0)
+    assert [text.get_text() for _, text in scene.named] == [f"squad {i}" for i in range(9)]
+    positions = [text.get_position() for _, text in scene.named]
+    np.testing.assert_allclose(positions, scene.moments.everyone(20.0)[1])
+
+
 def test_an_animation_shows_the_run_from_beginning_to_end(run: Run, tmp_path: Path) -> None:
     file, shares = tmp_path / "run.gif", list[float]()
     write_gif(Scene(run), file, 1.0, shares.append)
