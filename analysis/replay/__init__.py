@@ -1,4 +1,4 @@
-"""Interactive pages of one file each: runs replayed on their maps, a study as a table and heat maps; pictures of runs."""
+"""Pages of one file each: runs replayed on their maps, a study as a table and heat maps; and pictures of runs."""
 
 from fedmule.analysis.replay.placing import NoTrackError
 from fedmule.analysis.replay.run_page import run_page

@@ -19,8 +19,8 @@ from matplotlib.transforms import Affine2D
 
 from fedmule.analysis.loading import Run, has_positions
 from fedmule.analysis.plots.curves import MODELS
-from fedmule.analysis.plots.maps import PATHS, draw_terrain
-from fedmule.analysis.plots.style import BLACK, GREEN, GREY, ORANGE, Picture
+from fedmule.analysis.plots.maps import draw_terrain
+from fedmule.analysis.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, Picture
 from fedmule.analysis.plots.words import plain
 from fedmule.analysis.replay.ground import ground_of
 from fedmule.analysis.replay.groups import groups_of
@@ -29,12 +29,14 @@ from fedmule.analysis.replay.run_page import facts_of, range_of, start_of
 
 MARKERS = ("o", "s", "D", "^", "v", "p", "h", "*")  # of groups of clients
 ARROW = Path([(0.6, 0.0), (-0.4, -0.4), (-0.2, 0.0), (-0.4, 0.4), (0.6, 0.0)])
+VEHICLES = (BLUE, "#7b3fa0", "#a6761d", BLACK)
 COLOURS = "viridis"  # of accuracies, as on the page
 WIDTH_IN, DPI = 10.0, 100
 TOP_IN, GAP_IN = 0.5, 0.15
-MAP_IN, TALL_IN = 6.4, 4.0  # width of the map, and the least height of what is beside it
+MAP_IN, TALL_IN = 6.4, 4.4  # width of the map, and the least height of what is beside it
 RIGHT_IN, SIDE_IN, CHART_IN = 7.1, 2.75, 1.75
 UNKNOWN = "#c9c6bd"
+HALO: dict[str, Any] = {"path_effects": [withStroke(linewidth=2, foreground="white")], "zorder": 8}
 DASHED = (0, (3, 3))
 LINE = {"alone_test_acc_mean": ":", "token_test_acc": "--"}  # others are solid
 TITLE = {"personal_test_acc_mean": "personal", "token_test_acc": "token", "alone_test_acc_mean": "alone"}
@@ -57,7 +59,8 @@ class Scene:
         self._add_clients()
         self._add_vehicles()
         title = f"{run.manifest['name']}: {' · '.join(facts_of(run))}"
-        self.figure.text(GAP_IN / WIDTH_IN, 1 - 0.06, plain(title), fontsize=8, color="#5d6770")
+        height_in = self.figure.get_size_inches()[1]
+        self.figure.text(GAP_IN / WIDTH_IN, 1 - 0.18 / height_in, plain(title), fontsize=8, color="#5d6770")
         self.clock = self.map.set_title("", loc="left", fontsize=10, fontweight="bold")
         self.moving.append(self.clock)
         self._legend()
@@ -129,8 +132,7 @@ class Scene:
         members = [np.flatnonzero(self.groups.of == i) for i in range(max(1, len(self.groups.names)))]
         self.named: list[tuple[IntArray, Text]] = []  # more groups than there are shapes have their names on the map
         if len(members) > len(MARKERS):
-            halo: dict[str, Any] = {"path_effects": [withStroke(linewidth=2, foreground="white")], "zorder": 8}
-            texts = [self.map.text(0, 0, plain(name), fontsize=7, ha="center", **halo) for name in self.groups.names]
+            texts = [self.map.text(0, 0, plain(name), fontsize=7, ha="center", **HALO) for name in self.groups.names]
             self.named, members = list(zip(members, texts, strict=True)), [np.arange(self.moments.clients)]
             self.moving += texts
         size = 42 if self.moments.clients <= 120 else 20 if self.moments.clients <= 400 else 10
@@ -143,8 +145,7 @@ class Scene:
         self.ring = self.map.scatter([], [], s=4 * size, facecolors="none", edgecolors=BLACK, linewidths=1.5, zorder=6)
         self.name = self.map.annotate(
             "" if self.client is None else f"client {self.client}", (0, 0), (0, 12), textcoords="offset points",
-            ha="center", fontsize=9, fontweight="bold", zorder=8,
-            path_effects=[withStroke(linewidth=2, foreground="white")],
+            ha="center", fontsize=9, fontweight="bold", **HALO,
         )  # fmt: skip
         self.moving += [*(mark for _, mark in self.marks), self.ring, self.name]
         bar = self.figure.colorbar(
@@ -157,16 +158,19 @@ class Scene:
         self.links = LineCollection([], linewidths=1.8, zorder=4)
         self.map.add_collection(self.links)
         self.moving.append(self.links)
-        self.paths, self.arrows, self.circles = [], [], []
+        self.paths, self.arrows, self.circles, self.numbers = [], [], [], []
         range_m = range_of(self.run) if has_positions(self.run.scenario) else None
         for i in range(len(self.moments.vehicles)):
-            colour = PATHS[i % len(PATHS)]
+            colour = VEHICLES[i % len(VEHICLES)]
             (path,) = self.map.plot([], [], color=colour, linewidth=1.0, alpha=0.55, zorder=2)
             self.paths.append(path)
             style: dict[str, Any] = {"markersize": 15, "markeredgecolor": "white", "markeredgewidth": 1.2, "zorder": 7}
             (arrow,) = self.map.plot([], [], color=colour, linestyle="none", **style)
             self.arrows.append(arrow)
-            self.moving += [path, arrow]
+            number = str(self.moments.vehicles[i]) if len(self.moments.vehicles) > 1 else ""
+            name = self.map.annotate(number, (0, 0), (8, 5), textcoords="offset points", fontsize=9, **HALO)
+            self.numbers.append(name)
+            self.moving += [path, arrow, name]
             if range_m:
                 circle = Circle((0, 0), range_m, fill=False, color=colour, linestyle=DASHED, linewidth=0.9, zorder=3)
                 self.map.add_patch(circle)
@@ -223,6 +227,7 @@ class Scene:
         for i, (path, arrow) in enumerate(zip(self.paths, self.arrows, strict=True)):
             path.set_data(*moments.path(i, time_s).T)
             arrow.set_data([vehicles[i, 0]], [vehicles[i, 1]])
+            self.numbers[i].xy = tuple(vehicles[i])
             arrow.set_marker(ARROW.transformed(Affine2D().rotate(moments.heading(i, time_s))))
         for i, circle in enumerate(self.circles):
             circle.set_center((float(vehicles[i, 0]), float(vehicles[i, 1])))
