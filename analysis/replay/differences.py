@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedmule.analysis.plots.words import is_number, label_of
+from fedmule.analysis.plots.words import heading_of, short
 
 NOT_SHOWN = ("name", "log")  # do not change what happens
-LONGEST = 40  # characters of a value
 NONE = "–"
 
 
@@ -19,14 +18,8 @@ def differences(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, str, st
         table = key.rpartition(".")[0]
         of_one_kind_only = (key in ours) != (key in others) and ours.get(table) != others.get(table)
         if ours.get(key) != others.get(key) and not of_one_kind_only:
-            found.append((words_of(key), _text(ours.get(key)), _text(others.get(key))))
+            found.append((heading_of(key), _text(ours.get(key)), _text(others.get(key))))
     return found
-
-
-def words_of(key: str) -> str:
-    """A key in words with its unit: `vehicle speed, m/s` for vehicle.speed_mps."""
-    name, _, unit = label_of(key).removesuffix(")").partition(" (")
-    return f"{name}, {unit}" if unit else name
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -51,5 +44,4 @@ def _text(value: Any) -> str:
         value = (", ".join(map(_text, value)) or "none") if plain else f"{len(value)} given"
     if isinstance(value, bool):
         value = "yes" if value else "no"
-    text = f"{value:,}" if isinstance(value, int) else f"{value:g}" if is_number(value) else str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return f"{value:,}" if isinstance(value, int) else short(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedmule.analysis.replay.differences import differences, words_of
+from fedmule.analysis.replay.differences import differences
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
 
@@ -13,12 +13,6 @@ def resolved(**keys: Any) -> dict[str, Any]:
     import tomllib
 
     return tomllib.loads(to_toml(Scenario.model_validate(keys)))
-
-
-def test_keys_have_words_and_units() -> None:
-    assert words_of("vehicle.speed_mps") == "vehicle speed, m/s"
-    assert words_of("radio") == "radio"
-    assert words_of("learning.local_steps") == "learning local steps"
 
 
 def test_only_what_differs_is_listed() -> None:
