@@ -11,7 +11,7 @@ HEAD_BYTES = 4096
 
 # How files of each kind are recognised, by their suffix: a picture is replaced by a picture, a page by a page of ours.
 OURS: dict[str, Callable[[bytes], bool]] = {
-    ".html": lambda head: b"Fedmule" in head,
+    ".html": lambda head: head.startswith(b"<!doctype html>") and b"Fedmule" in head,
     ".png": lambda head: head.startswith(b"\x89PNG"),
     ".gif": lambda head: head.startswith(b"GIF8"),
     ".mp4": lambda head: head[4:8] == b"ftyp",

@@ -128,7 +128,7 @@ def test_what_cannot_be_drawn_is_explained(
     keys, study = {"scenarios": ("smoke",), "set": {"stop.visits": 4}, "seeds": 1}, here / "study"
     assert not run_plan(plan_study(StudyFile(name="smoke", vary=vary, **keys)), study, jobs=1).failures
     end_s = json.loads((here / "run/summary.json").read_text())["sim_time_s"]
-    (here / "notes.html").write_text("<html>my notes")
+    (here / "notes.html").write_text("<html>my notes on Fedmule")
     (here / "notes.png").write_text("my notes")
     (here / "file").touch()
     capsys.readouterr()
@@ -155,7 +155,7 @@ def test_what_cannot_be_drawn_is_explained(
     ]:
         assert main(["replay", *arguments]) == 2
         assert message in capsys.readouterr().err
-    assert (here / "notes.html").read_text() == "<html>my notes"
+    assert (here / "notes.html").read_text() == "<html>my notes on Fedmule"
     assert (here / "notes.png").read_text() == "my notes"
     assert sorted(p.name for p in here.iterdir()) == ["file", "notes.html", "notes.png", "run", "silent", "study"]
 
