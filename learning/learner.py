@@ -168,6 +168,11 @@ class Learner:
         return self.algorithm.participations
 
     @property
+    def sites(self) -> IntArray | None:
+        """The site of each client [n] now; None where sites do not matter."""
+        return None if self.site_data is None else self.site_data.data.site
+
+    @property
     def clients_alone(self) -> int | None:
         """Number of clients that chose to train alone; None where there is no such choice."""
         return None if self.choice is None else int((self.choice.choice == ALONE).sum())

@@ -201,7 +201,9 @@ class Ledger:
             age_s=update.age_s if update else None,
             **values,
         )
-        self._log.contact(replace(row, **self._personal()) if judged else row)
+        if judged:
+            row = replace(row, **self._personal(), delivered_test_acc=self._learner.test.accuracy[row.delivered_ids])
+        self._log.contact(row)
         self._between_logged = self.bytes_between
         self._last = _newer(self._last, values)
 
@@ -306,6 +308,7 @@ class Ledger:
                 sim_time_s=np.full(n, self.now),
                 client=np.arange(n),
                 group=self._groups,
+                site=self._learner.sites,
                 test_acc=test.accuracy,
                 token_test_acc=seen.token_test_acc,
                 alone_test_acc=alone,

@@ -124,6 +124,17 @@ def share(text: str) -> float:
     return float(text)
 
 
+def clock(text: str) -> float:
+    """Parse a time in seconds, or as hours, minutes and seconds: 1200 or 0:20:00."""
+    parts = text.split(":")
+    if len(parts) == 1:
+        return not_negative(text)
+    if len(parts) != 3 or not all(part.isdecimal() for part in parts) or any(int(part) > 59 for part in parts[1:]):
+        raise argparse.ArgumentTypeError(f"{text}: must be seconds, or a time such as 0:20:00")
+    hours, minutes, seconds = map(int, parts)
+    return float(3600 * hours + 60 * minutes + seconds)
+
+
 def point(text: str) -> tuple[float, float]:
     """Parse two numbers separated by a comma."""
     values = [number(value) for value in text.split(",")]

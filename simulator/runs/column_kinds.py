@@ -8,7 +8,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-REAL, WHOLE, TEXT, TRUTH, IDS = pa.float64(), pa.int64(), pa.string(), pa.bool_(), pa.list_(pa.int32())
+REAL, WHOLE, TEXT, TRUTH = pa.float64(), pa.int64(), pa.string(), pa.bool_()
+IDS, REALS = pa.list_(pa.int32()), pa.list_(pa.float64())
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from fedmule.simulator.runs.column_kinds import (
     OVERVIEW,
     PERCENT,
     REAL,
+    REALS,
     SECONDS,
     SHARE,
     SIM_TIME,
@@ -193,6 +194,16 @@ class ContactRow:
     ] = None
     token_step_norm: Annotated[float | None, LAST("how far the token moved", label="step of the token")] = None
     kappa: Annotated[float | None, LAST("the dual step used", label="dual step κ")] = None
+    delivered_test_acc: Annotated[
+        FloatArray | None,
+        Column(
+            REALS,
+            "test accuracy of the personal model of each client in `delivered_ids` after the contact; null where "
+            "`personal_test_acc_mean` is",
+            unit="share",
+            scale=PERCENT,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -204,6 +215,9 @@ class ClientRows:
     sim_time_s: Annotated[FloatArray, SIM_TIME("when it ended")]
     client: Annotated[IntArray, COUNT("the client")]
     group: Annotated[Sequence[str], Column(TEXT, "name or number of its group; empty without `clients.groups`")]
+    site: Annotated[
+        IntArray | None, COUNT("the site it belongs to now, such as its squad: 0, 1, …; null where sites do not matter")
+    ]
     test_acc: Annotated[FloatArray, SHARE("test accuracy of its personal model on its own test data")]
     token_test_acc: Annotated[
         FloatArray, SHARE("of the token on the same data: what the client would get from the vehicle now")

@@ -209,7 +209,8 @@ class RunLog(NoLog):
 
     def clients(self, rows: ClientRows) -> None:
         alone = np.ma.masked_invalid(rows.alone_test_acc)  # null for clients that do not train alone
-        self._tables["clients"].append({**vars(rows), "alone_test_acc": alone})
+        site = [None] * len(rows.client) if rows.site is None else rows.site
+        self._tables["clients"].append({**vars(rows), "alone_test_acc": alone, "site": site})
 
     def graph(self, visit: int, sim_time_s: float, edges: IntArray) -> None:
         if len(edges):

@@ -37,9 +37,11 @@ CONTRACT = {
         **dict.fromkeys(("train_loss", "violation_max"), REAL),
         **dict.fromkeys(("violation_rms", "violated_share", "dual_norm", "lagrangian", "lyapunov"), REAL),
         **dict.fromkeys(("token_step_norm", "kappa"), REAL),
+        "delivered_test_acc": "list<item: double>",
     },
     "clients": {
         **{"contact": INTEGER, "visit": INTEGER, "sim_time_s": REAL, "client": INTEGER, "group": TEXT},
+        "site": INTEGER,
         **{"test_acc": REAL, "token_test_acc": REAL},
         **{"alone_test_acc": REAL},
         **dict.fromkeys(("test_samples", "visits", "participations", "gradient_steps"), INTEGER),
@@ -82,6 +84,7 @@ PYTHON = {
     pa.string(): (str, Sequence[str]),
     pa.bool_(): (bool,),
     pa.list_(pa.int32()): (IntArray,),
+    pa.list_(pa.float64()): (FloatArray,),
 }
 
 

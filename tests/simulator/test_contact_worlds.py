@@ -195,6 +195,8 @@ def test_warnings_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["replay", str(tmp_path / "run"), "--no-open"]) == 0
     page = (tmp_path / "run/replay.html").read_text()
     assert '"schematic": true' in page or '"schematic":true' in page
+    pictures = ["--png", str(tmp_path / "a.png"), "--gif", str(tmp_path / "a.gif"), "--seconds", "0.3"]
+    assert main(["replay", str(tmp_path / "run"), *pictures]) == 0
     capsys.readouterr()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from short_runs import run
@@ -34,6 +35,28 @@ def test_logged_counts_are_those_of_their_visit(small: Small, tmp_path: Path) ->
     assert visits["visits"].max() == 20
 
 
+def test_accuracies_at_a_contact_are_those_of_the_clients_it_reached(small: Small, tmp_path: Path) -> None:
+    each = run(small(learning={"evaluate_every": 1}), tmp_path / "a")
+    now = each.clients.set_index(["contact", "client"])["test_acc"]
+    for row in each.contacts.itertuples():
+        np.testing.assert_array_equal(row.delivered_test_acc, [now[row.contact, i] for i in row.delivered_ids])
+    assert each.contacts["delivered"].sum() > 20
+    rarely = run(small(learning={"evaluate_every": 7}), tmp_path / "b")
+    pd.testing.assert_series_equal(rarely.contacts["delivered_test_acc"], each.contacts["delivered_test_acc"])
+
+
+def test_the_site_of_each_client_is_logged_where_sites_matter(small: Small, tmp_path: Path) -> None:
+    assert run(small(), tmp_path / "a").clients["site"].isna().all()
+    squads = {"kind": "squads", "squads": 3, "regroup_at_s": 90.0, "regroup_share": 0.5}
+    scenario = small(clients={"count": 9, "mobility": squads}, learning={"shift": "permuted"}, stop={"visits": 30})
+    found = run(scenario, tmp_path / "b")
+    sites = found.clients.pivot(index="sim_time_s", columns="client", values="site")
+    assert sites.iloc[0].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    changed = (sites != sites.iloc[0]).any(axis=1)
+    assert (changed == (sites.index >= 90.0)).all()
+    assert changed.any()
+
+
 def test_a_stream_with_other_columns_can_be_read(tmp_path: Path) -> None:
     """As another version of the program may have left it behind."""
     batch = pa.RecordBatch.from_pydict({"visit": [1, 2], "once": ["a", "b"]})
@@ -54,7 +77,8 @@ def test_models_may_be_evaluated_now_and_then_only(small: Small, tmp_path: Path)
         assert always.contacts[column].notna().all()
         assert (rarely.contacts[column].notna() == evaluated).all()
         np.testing.assert_allclose(rarely.contacts[column][evaluated], always.contacts[column][evaluated], rtol=1e-12)
-    others = [c for c in always.contacts if c != "host_time_s" and not c.startswith("personal") and "ids" not in c]
+    assert (rarely.contacts["delivered_test_acc"].notna() == evaluated).all()
+    others = [c for c in always.contacts if not c.startswith(("host", "personal", "active_", "delivered_"))]
     assert rarely.contacts[others].equals(always.contacts[others])
     assert rarely.clients.equals(always.clients)
     assert all(rarely.summary[k] == pytest.approx(v) for k, v in always.summary.items() if not k.startswith("host_"))

@@ -1,7 +1,9 @@
 // Curves over simulated time: the past solid, the future faint; a click jumps to that time.
 
+const DASHES = { solid: [], dashed: [5, 3], dotted: [1.5, 3] };
+
 class Chart {
-  /** lines: { times, values, colour (its name in the style sheet), dashed }, without nan. */
+  /** lines: { times, values, colour (its name in the style sheet), dash }, without nan. */
   constructor(canvas, { lines, end, top, text, seek }) {
     Object.assign(this, { canvas, lines, end, top, text });
     this.cached = [document.createElement("canvas"), document.createElement("canvas")]; // past and future
@@ -46,7 +48,7 @@ class Chart {
     this.drawAxes(context);
     context.globalAlpha = future ? 0.3 : 1;
     context.lineJoin = "round";
-    for (const { times, values, colour, dashed } of this.lines) {
+    for (const { times, values, colour, dash } of this.lines) {
       context.beginPath();
       let pen = false;
       for (let i = 0; i < times.length; i++) {
@@ -56,7 +58,7 @@ class Chart {
       }
       context.strokeStyle = this.colour(colour);
       context.lineWidth = 2;
-      context.setLineDash(dashed ? [5, 3] : []);
+      context.setLineDash(DASHES[dash]);
       context.stroke();
     }
     context.setLineDash([]);
@@ -111,9 +113,9 @@ class Chart {
 }
 
 /** A curve without its unknown points. */
-function curve(times, values, rest) {
+function curve(times, values) {
   const known = Array.from(values.keys()).filter((i) => !Number.isNaN(values[i]));
-  return { times: known.map((i) => times[i]), values: known.map((i) => values[i]), ...rest };
+  return { times: known.map((i) => times[i]), values: known.map((i) => values[i]) };
 }
 
 /** The last point of a curve at or before a time; -1 if there is none. */

@@ -43,7 +43,8 @@ class RunHistory {
     });
     this.middles = Float64Array.from({ length: this.contacts }, (_, i) => (this.contactStart(i) + this.contactEnd(i)) / 2);
     this.middles.sort(); // contacts overlap: a short one in passing may lie within a visit
-    this.range = this.accuracyRange();
+    this.accuracies = new Accuracies(this);
+    this.groups = new Groups(content.groups, arrays.client_group);
   }
 
   // --- positions ---------------------------------------------------------------------------------------------
@@ -98,6 +99,23 @@ class RunHistory {
       this.x[node] = this.xOf(x);
       this.y[node] = this.yOf(y);
     }
+  }
+
+  /** Position of a node at any time, in metres; nan if absent. */
+  positionAt(node, time) {
+    const { track_tick: ticks, track_x: xs, track_y: ys } = this.arrays;
+    const tick = time / this.content.tick_s;
+    const [from, to] = [this.first[node], this.first[node + 1]];
+    const leg = from + Math.max(0, countUpTo(ticks, tick, from, to) - 1);
+    if (from === to || xs[leg] === NOWHERE) return [NaN, NaN];
+    const next = leg + 1 < to && xs[leg + 1] !== NOWHERE && ticks[leg + 1] > ticks[leg] ? leg + 1 : leg;
+    const share = next === leg ? 0 : Math.max(0, (tick - ticks[leg]) / (ticks[next] - ticks[leg]));
+    return [this.xOf(xs[leg] + share * (xs[next] - xs[leg])), this.yOf(ys[leg] + share * (ys[next] - ys[leg]))];
+  }
+
+  /** Whether a client is present, at the time to which `moveTo` went. */
+  isHere(client) {
+    return client !== null && client < this.clients && !Number.isNaN(this.x[this.vehicles + client]);
   }
 
   /** Heading of a vehicle in radians: along its leg, or along the last one on which it moved. */
@@ -173,35 +191,22 @@ class RunHistory {
     return countUpTo(this.arrays.evaluation_tick, time / this.content.tick_s + 0.5) - 1;
   }
 
-  accuracy(client, evaluation) {
-    const steps = evaluation < 0 ? UNKNOWN : this.arrays.accuracy[client * this.evaluations + evaluation];
-    return steps === UNKNOWN ? NaN : steps / this.content.accuracy_steps;
-  }
-
-  numbers(client, evaluation) {
+  /** Numbers of a client at a time: accuracy, visits and exchanges by then, the others at the last evaluation. */
+  numbers(client, time) {
+    const evaluation = this.evaluationAt(time);
     const at = (name) => (evaluation < 0 ? NaN : this.arrays[`client_${name}`][client * this.evaluations + evaluation]);
+    const { contact_client: visited, contact_ids: ids, contact_delivered: delivered } = this.arrays;
+    const contacts = this.contactsUntil(time);
+    let [visits, exchanges] = [0, 0];
+    for (let i = 0; i < contacts; i++) if (visited[i] === client && !this.inPassing(i)) visits++;
+    for (let i = 0; i < this.firstId[contacts]; i++) if (ids[i] === client && delivered[i]) exchanges++;
     return {
-      accuracy: this.accuracy(client, evaluation),
-      visits: at("visits"),
-      participations: at("participations"),
+      accuracy: this.accuracies.of(client),
+      visits,
+      exchanges,
       gradientSteps: at("gradient_steps"),
       bytesDown: at("bytes_down"),
       bytesUp: at("bytes_up"),
     };
-  }
-
-  /** Lowest and highest accuracy of any client, rounded outwards to 5 %. */
-  accuracyRange() {
-    let low = this.content.accuracy_steps;
-    let high = 0;
-    for (const steps of this.arrays.accuracy) {
-      if (steps === UNKNOWN) continue;
-      if (steps < low) low = steps;
-      if (steps > high) high = steps;
-    }
-    if (high < low) return [0, 1];
-    const twentieth = this.content.accuracy_steps / 20;
-    const [from, to] = [Math.floor(low / twentieth) / 20, Math.ceil(high / twentieth) / 20];
-    return to > from ? [from, to] : [Math.max(0, from - 0.05), Math.min(1, to + 0.05)];
   }
 }

@@ -16,6 +16,7 @@ function keyTable({ player, map, help, theme }) {
     [["-", "_"], "−", "zoom out", () => map.zoom(1 / 1.4)],
     [["0"], "0", "show the full map", () => map.reset()],
     [["f"], "F", "follow the vehicle, or the next of several", () => map.follow()],
+    [["p"], "P", "save a picture of what is shown", () => map.picture()],
     [["t"], "T", "light or dark colours", () => theme.toggle()],
     [["?", "h"], "?", "this help", () => help.toggle()],
     [["Escape"], "Esc", "close this help, deselect the client", () => map.deselect()],
@@ -38,4 +39,28 @@ function usesKey(target, key) {
   if (target.closest("dialog")) return !["?", "h", "Escape"].includes(key);
   if (target.matches("input[type=number], select")) return key !== "Escape";
   return target.matches("button, summary, a") && key === " ";
+}
+
+/** The overlay with all keys. */
+class Help {
+  constructor(table) {
+    this.dialog = byId("help");
+    for (const [, shown, meaning] of table) {
+      const key = element("kbd", { textContent: shown });
+      byId("keys").append(element("dt", {}, key), element("dd", { textContent: meaning }));
+    }
+    listenToKeys(table);
+    byId("help-open").addEventListener("click", () => this.toggle());
+    byId("help-close").addEventListener("click", () => this.close());
+    this.dialog.addEventListener("click", (event) => { if (event.target === this.dialog) this.close(); });
+  }
+
+  toggle() {
+    if (this.dialog.open) this.close();
+    else this.dialog.showModal();
+  }
+
+  close() {
+    if (this.dialog.open) this.dialog.close();
+  }
 }

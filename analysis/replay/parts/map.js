@@ -2,16 +2,18 @@
 
 const VEHICLE_COLOURS = 6; // --vehicle-0 … of the style sheet
 const TRAIL_ALPHA = 0.5;
-const SHADES = 64; // of the accuracy scale in which clients are painted
 
 class MapDrawing {
-  constructor(canvas, history, view) {
+  /** runColour: that of the only vehicle of one of two runs; null: vehicles have colours of their own. */
+  constructor(canvas, history, view, runColour = null) {
     // One canvas in the page: every further one costs milliseconds per frame without a GPU.
     this.canvases = { ground: document.createElement("canvas"), trail: document.createElement("canvas"), live: canvas };
     const contexts = Object.entries(this.canvases).map(([name, own]) => [name, own.getContext("2d")]);
     this.contexts = Object.fromEntries(contexts);
     this.history = history;
     this.view = view;
+    this.runColour = runColour;
+    this.marks = new ClientMarks(history, view, [0, 1]);
     this.ground = new Ground(history.content);
     this.trailUntil = new Float64Array(history.vehicles); // waypoints on the trail layer
     this.drawn = -1; // the view's version on the lower layers
@@ -26,7 +28,7 @@ class MapDrawing {
       return known.get(name);
     };
     this.drawn = -1;
-    this.sprites = null;
+    this.marks.forget();
   }
 
   resize(width, height) {
@@ -35,16 +37,19 @@ class MapDrawing {
       canvas.width = Math.round(width * this.ratio);
       canvas.height = Math.round(height * this.ratio);
     }
-    this.sprites = null;
+    this.marks.forget();
     this.view.resize(width, height);
   }
 
   vehicleColour(vehicle) {
-    return this.colour(`vehicle-${vehicle % VEHICLE_COLOURS}`);
+    return this.colour(this.runColour ?? `vehicle-${vehicle % VEHICLE_COLOURS}`);
   }
 
-  /** Draw the map at a time; `history` must already hold the positions of that time. */
-  draw(time, { glow = 0, selected = null, hovered = null }) {
+  /**
+   * Draw the map at a time, at which `history` must be already. Links stay for `hold` seconds after their contact, fade
+   * for `fade` more; these clients are ringed.
+   */
+  draw(time, { hold = 0, fade = 0, clients = [] }) {
     for (const context of Object.values(this.contexts)) context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     if (this.drawn !== this.view.version) {
       const { ground, trail } = this.contexts;
@@ -62,10 +67,11 @@ class MapDrawing {
     live.drawImage(this.canvases.trail, 0, 0, this.view.width, this.view.height);
     live.globalAlpha = 1;
     for (let vehicle = 0; vehicle < this.history.vehicles; vehicle++) this.drawPath(live, vehicle, time);
-    const near = this.history.contactsNear(time, glow);
-    for (const contact of near) this.drawLinks(live, contact, time, glow);
-    this.drawClients(live, this.history.evaluationAt(time));
-    for (const client of new Set([hovered, selected])) if (client !== null) this.drawRing(live, client);
+    const near = this.history.contactsNear(time, hold + fade);
+    for (const contact of near) this.drawLinks(live, contact, time, hold, fade);
+    this.marks.draw(live, this.ratio, this.colour);
+    if (!this.history.groups.haveShapes) this.drawGroupNames(live);
+    for (const client of clients) this.drawRing(live, client);
     for (let vehicle = 0; vehicle < this.history.vehicles; vehicle++) this.drawVehicle(live, vehicle, time, near);
   }
 
@@ -131,30 +137,32 @@ class MapDrawing {
 
   // --- contacts ----------------------------------------------------------------------------------------------
 
-  /** Draw the links of a contact: delivered ones solid, lost ones dashed; those of past contacts fade. */
-  drawLinks(context, contact, time, glow) {
+  /** Draw the links of a contact: delivered ones solid, lost ones dashed; those of past contacts stay, then fade. */
+  drawLinks(context, contact, time, hold, fade) {
     const { history, view } = this;
     const { contact_x: xs, contact_y: ys } = history.arrays;
     if (xs[contact] === NOWHERE) return;
-    const ago = time - history.contactEnd(contact);
+    const end = history.contactEnd(contact);
+    const past = time > end + history.content.tick_s;
     const passing = history.inPassing(contact);
     const vehicle = history.arrays.contact_vehicle[contact];
-    const px = view.screenX(passing ? history.x[vehicle] : history.xOf(xs[contact]));
-    const py = view.screenY(passing ? history.y[vehicle] : history.yOf(ys[contact]));
-    context.globalAlpha = ago > 0 ? Math.max(0, 1 - ago / glow) : 1;
+    const at = (node) => (past ? history.positionAt(node, end) : [history.x[node], history.y[node]]);
+    const [x, y] = passing ? at(vehicle) : [history.xOf(xs[contact]), history.yOf(ys[contact])];
+    const [px, py] = [view.screenX(x), view.screenY(y)];
+    context.globalAlpha = past && fade ? Math.min(1, Math.max(0, (end + hold + fade - time) / fade)) : 1;
     const range = history.content.range_m;
-    if (range && !passing) {
+    if (range && !passing && !past) {
       context.beginPath();
       context.arc(px, py, range * view.scale, 0, 2 * Math.PI);
       context.fillStyle = this.colour("reach");
       context.fill();
     }
     for (const { client, delivered } of history.exchanges(contact)) {
-      const node = history.vehicles + client;
-      if (Number.isNaN(history.x[node])) continue;
+      const [toX, toY] = at(history.vehicles + client);
+      if (Number.isNaN(toX)) continue;
       context.beginPath();
       context.moveTo(px, py);
-      context.lineTo(view.screenX(history.x[node]), view.screenY(history.y[node]));
+      context.lineTo(view.screenX(toX), view.screenY(toY));
       context.strokeStyle = this.colour(delivered ? "delivered" : "lost");
       context.lineWidth = delivered ? 2 : 2.25;
       context.setLineDash(delivered ? [] : [5, 4]);
@@ -166,52 +174,6 @@ class MapDrawing {
 
   // --- clients and vehicles ----------------------------------------------------------------------------------
 
-  /** Radius of a client in pixels: smaller if there are many, larger when zoomed in. */
-  get clientRadius() {
-    const plain = this.history.clients > 400 ? 3.5 : this.history.clients > 120 ? 4.5 : 6;
-    return Math.min(14, plain * this.view.figureScale * Math.max(1, this.view.zoom) ** 0.35);
-  }
-
-  /** Make a disc for each shade of the scale, and one for clients whose accuracy is unknown. */
-  makeSprites(radius) {
-    const make = (fill) => {
-      const sprite = document.createElement("canvas");
-      sprite.width = sprite.height = Math.ceil((2 * radius + 4) * this.ratio);
-      const context = sprite.getContext("2d");
-      context.scale(this.ratio, this.ratio);
-      context.beginPath();
-      context.arc(radius + 2, radius + 2, radius, 0, 2 * Math.PI);
-      context.fillStyle = fill;
-      context.fill();
-      context.strokeStyle = this.colour("client-edge");
-      context.lineWidth = radius < 4.5 ? 0.8 : 1.25;
-      context.stroke();
-      return sprite;
-    };
-    this.sprites = Array.from({ length: SHADES }, (_, i) => make(rgb(scaleColour(i / (SHADES - 1)))));
-    this.sprites.push(make(this.colour("unknown")));
-    this.spriteRadius = radius;
-  }
-
-  drawClients(context, evaluation) {
-    const { history, view } = this;
-    const radius = this.clientRadius;
-    if (!this.sprites || this.spriteRadius !== radius) this.makeSprites(radius);
-    const [low, high] = history.range;
-    const side = 2 * radius + 4;
-    for (let client = 0; client < history.clients; client++) {
-      const node = history.vehicles + client;
-      if (Number.isNaN(history.x[node])) continue;
-      const x = view.screenX(history.x[node]);
-      const y = view.screenY(history.y[node]);
-      if (x < -side || y < -side || x > view.width + side || y > view.height + side) continue;
-      const accuracy = history.accuracy(client, evaluation);
-      const share = (accuracy - low) / (high - low);
-      const shade = Number.isNaN(accuracy) ? SHADES : Math.round(Math.min(Math.max(share, 0), 1) * (SHADES - 1));
-      context.drawImage(this.sprites[shade], x - side / 2, y - side / 2, side, side);
-    }
-  }
-
   /** Draw a ring around a client, and its number. */
   drawRing(context, client) {
     const node = this.history.vehicles + client;
@@ -219,11 +181,20 @@ class MapDrawing {
     const x = this.view.screenX(this.history.x[node]);
     const y = this.view.screenY(this.history.y[node]);
     context.beginPath();
-    context.arc(x, y, this.clientRadius + 4, 0, 2 * Math.PI);
+    context.arc(x, y, this.marks.radius + 5, 0, 2 * Math.PI);
     context.strokeStyle = this.colour("ink");
     context.lineWidth = 2;
     context.stroke();
-    this.drawLabel(context, `client ${client}`, x, y - this.clientRadius - 9);
+    const group = this.history.groups.nameOf(client);
+    const above = y - this.marks.radius - 10;
+    const labelY = above < 12 ? y + this.marks.radius + 20 : above; // within the map
+    this.drawLabel(context, `client ${client}${group && `, ${group}`}`, x, labelY);
+  }
+
+  drawGroupNames(context) {
+    for (const [name, x, y] of this.history.groups.middles(this.history)) {
+      this.drawLabel(context, name, this.view.screenX(x), this.view.screenY(y) - this.marks.radius - 4);
+    }
   }
 
   drawLabel(context, text, x, y) {
@@ -248,11 +219,13 @@ class MapDrawing {
     if (range) {
       context.beginPath();
       context.arc(x, y, range * view.scale, 0, 2 * Math.PI);
-      context.strokeStyle = this.colour("vehicle-range");
+      context.strokeStyle = this.vehicleColour(vehicle);
+      context.globalAlpha = 0.6;
       context.lineWidth = 1;
       context.setLineDash([3, 4]);
       context.stroke();
       context.setLineDash([]);
+      context.globalAlpha = 1;
     }
     context.save();
     context.translate(x, y);
@@ -287,7 +260,7 @@ class MapDrawing {
   /** The client nearest to a pixel, or null if none is within reach. */
   clientAt(px, py, reach = 16) {
     let best = null;
-    let least = Math.max(reach, this.clientRadius + 4) ** 2;
+    let least = Math.max(reach, this.marks.radius + 4) ** 2;
     for (let client = 0; client < this.history.clients; client++) {
       const node = this.history.vehicles + client;
       const [x, y] = [this.view.screenX(this.history.x[node]), this.view.screenY(this.history.y[node])];

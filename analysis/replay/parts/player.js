@@ -9,11 +9,13 @@ class Player {
     this.changed = changed; // called after every change
     this.time = 0;
     this.playing = false;
+    this.sought = true; // whether the time was chosen instead of reached by playing
     this.speed = SPEEDS.find((speed) => end / speed <= FULL_RUN_S) ?? SPEEDS.at(-1);
   }
 
   seek(time) {
     this.time = Math.min(Math.max(time, 0), this.end);
+    this.sought = true;
     this.changed();
   }
 
@@ -41,6 +43,7 @@ class Player {
   /** Advance by real seconds. */
   advance(seconds) {
     this.time = Math.min(this.time + seconds * this.speed, this.end);
+    this.sought = false;
     if (this.time >= this.end) this.pause();
   }
 }

@@ -12,9 +12,15 @@ function clockText(seconds) {
 
 /** Bytes in decimal units, such as 6.47 MB. */
 function bytesText(bytes) {
+  if (!Number.isFinite(bytes)) return "–";
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];
   const power = bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3 + 1e-9));
   return `${numberText(bytes / 1000 ** power, 3)} ${units[power]}`;
+}
+
+/** A distance, such as 85 m or 2.1 km. */
+function metresText(metres) {
+  return metres >= 1000 ? `${numberText(metres / 1000, 3)} km` : `${numberText(metres, 3)} m`;
 }
 
 /** A share in per cent, such as 87.0 %; a dash if unknown. */
@@ -41,9 +47,22 @@ function byId(id) {
   return document.getElementById(id);
 }
 
+/** Set a text only if it differs: otherwise the browser would redo the layout. */
+function setText(target, text) {
+  if (target.textContent !== text) target.textContent = text;
+}
+
 /** A new element with properties and children: texts or elements. */
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
+/** A new element of a drawing. */
+function svgElement(tag, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   made.append(...children);
   return made;
 }
