@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from fedmule.analysis.replay.palette import Palette, Pixels
 from fedmule.analysis.replay.scene import DPI, Scene
+from fedmule.learning.files import replacing
 
 GIF_FRAME_MS, VIDEO_FRAMES_PER_S = 80, 25  # a GIF counts in hundredths of a second
 HOLD_S, FADE_S = 0.5, 0.5  # how long links stay after their contact, and then fade, in seconds of the film
@@ -61,26 +64,22 @@ def write_gif(scene: Scene, file: Path, seconds: float, report: Report) -> None:
     palette = Palette(np.concatenate([camera.pixels(i / (SAMPLES - 1)) for i in range(SAMPLES)]))
     images = (palette.image(pixels) for pixels in camera.film(frames, report))
     shown_ms = [GIF_FRAME_MS] * (frames - 1) + [round(1000 * LAST_FRAME_S)]
-    partial = file.with_name(f"{file.name}.partial")
-    try:
+    with replacing(file) as target:
         first = next(images)
-        first.save(partial, "GIF", save_all=True, append_images=images, duration=shown_ms, loop=0, optimize=True)
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
+        first.save(target, "GIF", save_all=True, append_images=images, duration=shown_ms, loop=0, optimize=True)
 
 
 def write_mp4(scene: Scene, file: Path, seconds: float, ffmpeg: str, report: Report) -> None:
     """Write an MP4 file that shows a run in so many seconds; completely or not at all."""
     camera, frames = Camera(scene, seconds), max(2, round(seconds * VIDEO_FRAMES_PER_S))
     height, width = camera.pixels(0.0).shape[:2]
-    partial = file.with_name(f"{file.name}.partial")
-    command = [
-        *(ffmpeg, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"),
-        *("-r", str(VIDEO_FRAMES_PER_S), "-i", "-", "-an", "-pix_fmt", "yuv420p", "-movflags", "+faststart"),
-        *("-f", "mp4", str(partial)),
-    ]
-    try:
+    with tempfile.TemporaryDirectory() as scratch:
+        video = Path(scratch) / "video.mp4"
+        command = [
+            *(ffmpeg, "-y", "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"),
+            *("-r", str(VIDEO_FRAMES_PER_S), "-i", "-", "-an", "-pix_fmt", "yuv420p", "-movflags", "+faststart"),
+            *("-f", "mp4", str(video)),
+        ]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as encoder:
             assert encoder.stdin is not None
             assert encoder.stderr is not None
@@ -93,6 +92,5 @@ def write_mp4(scene: Scene, file: Path, seconds: float, ffmpeg: str, report: Rep
             said = encoder.stderr.read().decode(errors="replace").strip()
         if encoder.returncode:
             raise FilmError(f"{ffmpeg} failed: {said.splitlines()[-1] if said else encoder.returncode}")
-        partial.replace(file)
-    finally:
-        partial.unlink(missing_ok=True)
+        with replacing(file) as target, video.open("rb") as made:
+            shutil.copyfileobj(made, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,9 +33,8 @@ def claim(option: str, name: str | Path, suffix: str, must_end_so: bool = True) 
                 head = present.read(HEAD_BYTES)
             if head and not OURS[suffix](head):
                 raise UserError(f"{option} {file}: exists already and is something else; choose another file")
-        partial = file.with_name(f"{file.name}.partial")
-        partial.touch()
-        partial.unlink()
+        with tempfile.TemporaryFile(dir=file.parent):
+            pass
     except OSError as error:
         raise UserError(f"{option} {file}: cannot be written: {error.strerror}") from None
     return file

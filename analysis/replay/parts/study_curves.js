@@ -32,18 +32,18 @@ class Curves {
     this.measure();
     const { width } = this;
     const { height, left, right, top, bottom } = CURVES_PX;
-    const svg = shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Curves over simulated time" });
-    const clip = shape("clipPath", { id: "plot" });
-    clip.append(shape("rect", { x: left, y: top, width: width - left - right, height: height - top - bottom }));
+    const svg = svgElement("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Curves over simulated time" });
+    const clip = svgElement("clipPath", { id: "plot" });
+    clip.append(svgElement("rect", { x: left, y: top, width: width - left - right, height: height - top - bottom }));
     const thin = this.lines.filter((line) => !line.bold).length;
-    const drawn = shape("g", { "clip-path": "url(#plot)" });
+    const drawn = svgElement("g", { "clip-path": "url(#plot)" });
     drawn.style.setProperty("--thin", String(Math.min(0.4, Math.max(0.12, 12 / thin)))); // many lines let means show
     const bold = this.lines.filter((line) => line.bold);
     const seeds = Math.max(...bold.flatMap((line) => line.points.map((point) => point.count)));
     this.banded = bold.length === 1 || (bold.length <= MOST_BANDS && seeds >= LEAST_SEEDS);
     for (const line of this.lines) drawn.append(this.band(line, line.bold && this.banded));
     for (const line of this.lines) drawn.append(this.path(line));
-    this.dot = shape("circle", { r: 4, class: "dot" });
+    this.dot = svgElement("circle", { r: 4, class: "dot" });
     this.dot.style.display = "none";
     svg.append(clip, ...this.axes(), drawn, this.dot);
     this.target.replaceChildren(svg);
@@ -122,7 +122,7 @@ class Curves {
     const found = [];
     for (let value = this.low; value <= this.high + 1e-9; value += this.step) {
       const y = Math.round(this.atY(value)) + 0.5;
-      found.push(shape("line", { x1: left, x2: this.width - right, y1: y, y2: y, class: Math.abs(value) < 1e-9 ? "zero" : "grid" }));
+      found.push(svgElement("line", { x1: left, x2: this.width - right, y1: y, y2: y, class: Math.abs(value) < 1e-9 ? "zero" : "grid" }));
       found.push(label(numberText(value).replace("-", "−"), { x: left - 6, y: y + 4, "text-anchor": "end" }));
     }
     const most = Math.max(2, Math.floor((this.width - left - right) / 80));
@@ -136,7 +136,7 @@ class Curves {
 
   path(line) {
     const d = line.points.map(({ k, mean }, i) => `${i ? "L" : "M"}${this.atX(k).toFixed(1)} ${this.atY(mean).toFixed(1)}`).join("");
-    line.drawn = shape("path", { d, class: line.bold ? "bold" : "thin", "stroke-dasharray": line.dashes });
+    line.drawn = svgElement("path", { d, class: line.bold ? "bold" : "thin", "stroke-dasharray": line.dashes });
     line.drawn.style.stroke = line.colour;
     return line.drawn;
   }
@@ -145,7 +145,7 @@ class Curves {
     const known = line.points.filter(({ width }) => Number.isFinite(width));
     const at = ({ k, mean, width }, side) => `${this.atX(k).toFixed(1)} ${this.atY(this.possible(mean + side * width)).toFixed(1)}`;
     const edge = [...known.map((point) => at(point, 1)), ...known.reverse().map((point) => at(point, -1))];
-    const drawn = shape("path", { d: edge.length ? `M${edge.join("L")}Z` : "", class: always ? "band" : "band is-hidden" });
+    const drawn = svgElement("path", { d: edge.length ? `M${edge.join("L")}Z` : "", class: always ? "band" : "band is-hidden" });
     drawn.style.fill = line.colour;
     line.banded = drawn;
     return drawn;
@@ -199,15 +199,7 @@ class Curves {
   }
 }
 
-/** An SVG element with attributes. */
-function shape(tag, attributes) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
-
+/** A text at a place. */
 function label(text, attributes) {
-  const made = shape("text", attributes);
-  made.textContent = text;
-  return made;
+  return svgElement("text", attributes, text);
 }
