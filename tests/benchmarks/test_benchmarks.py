@@ -12,6 +12,7 @@ import report_cost
 import route_cost
 import study_loading
 import travel_cost
+import visit_cost
 import walk_table
 import walks
 import world_share
@@ -38,6 +39,8 @@ def test_staggered_reports_cost_little_more_than_reports_at_once() -> None:
     assert staggered < 3 * at_once  # 1.4 times as measured
     assert late < 4 * at_once  # 1.7 times
 
+
+ROOT = Path(__file__).parents[2]
 
 PROMISED = {"MLR": 12.0, "MLP": 3.5, "CNN": 1.3}
 
@@ -131,3 +134,12 @@ def test_training_alone_takes_about_a_tenth_of_a_run() -> None:
     assert found[0].sample == found[0].clients == 12
     assert len({run.gradient_steps for run in found}) == 1
     assert min(run.share for run in found) < 0.2  # 8 % as measured
+
+
+def test_the_cost_of_a_visit_is_compared_with_another_checkout(tmp_path: Path) -> None:
+    """The same program under another name: as many visits, and about the same cost."""
+    programs = [visit_cost.Program(None, tmp_path / "own"), visit_cost.Program(ROOT, tmp_path / "other")]
+    cost = visit_cost.measure(programs, "warzone", rounds=1, overrides=("stop.visits=6",))
+    assert cost.visits == 6 < cost.contacts
+    assert all(0.2 < own / other < 5 for own, other in (cost.visit_ms, cost.contact_ms))
+    assert "| `warzone` | 6 |" in visit_cost.table({"warzone": cost})
