@@ -16,7 +16,13 @@ def look_up(times: FloatArray, positions: FloatArray, t: FloatArray, right: bool
     found = np.empty((len(t), 2))
     last = len(times) - 1
     for i in range(len(t)):
-        passed = np.searchsorted(times, t[i], side="right") if right else np.searchsorted(times, t[i], side="left")
+        passed, end = 0, last + 1  # waypoints before t, or at it
+        while passed < end:
+            middle = (passed + end) // 2
+            if times[middle] < t[i] or (right and times[middle] == t[i]):
+                passed = middle + 1
+            else:
+                end = middle
         leg = min(max(passed - 1, 0), last)
         following = min(leg + 1, last)
         span = times[following] - times[leg]

@@ -199,11 +199,11 @@ class Way:
     @classmethod
     def standing(cls, position: FloatArray, t: float = 0.0) -> Way:
         """Standing still at a position [2]."""
-        return cls(np.array([t]), position[None])
+        return cls(np.array([t], dtype=float), position[None])
 
     def at(self, t: float) -> FloatArray:
         """Position [2] at time t."""
-        return np.asarray(position_at(self.times, self.positions, np.array([t]))[0])
+        return np.asarray(position_at(self.times, self.positions, np.array([t], dtype=float))[0])
 
     def at_times(self, t: Times, side: Literal["left", "right"] = "right") -> FloatArray:
         """Positions [m,2] at times [m]; at a jump the later one, or the earlier one for side "left"."""
@@ -243,7 +243,7 @@ def first_within(
     gaps = position_at(t_a, a, cuts) - position_at(t_b, b, cuts)
     ends = position_at(t_a, a, cuts, "left") - position_at(t_b, b, cuts, "left")
     for i in range(len(cuts)):
-        if gaps[i] @ gaps[i] <= distance_m**2:
+        if gaps[i] @ gaps[i] <= distance_m * distance_m:
             return float(cuts[i])
         if i + 1 == len(cuts):
             break
@@ -257,22 +257,11 @@ def first_within(
 def within_fractions(gap: FloatArray, change: FloatArray, distance_m: float) -> tuple[float, float]:
     """Fractions s between which |gap + s·change| ≤ distance; (nan, nan) if nowhere."""
     quadratic, half_linear = change @ change, gap @ change
-    root = half_linear**2 - quadratic * (gap @ gap - distance_m**2)
+    root = half_linear * half_linear - quadratic * (gap @ gap - distance_m * distance_m)
     if quadratic == 0 or root < 0:
         return np.nan, np.nan
     reach = math.sqrt(root)
     return float((-half_linear - reach) / quadratic), float((-half_linear + reach) / quadratic)
-
-
-def crossing_fractions(gap: FloatArray, change: FloatArray, distances_m: FloatArray) -> list[float]:
-    """Fractions s in (0,1), ascending, at which |gap + s·change| is one of these distances [k]."""
-    quadratic, half_linear = change @ change, gap @ change
-    root = half_linear**2 - quadratic * (gap @ gap - distances_m**2)
-    if quadratic == 0 or not (root >= 0).any():
-        return []
-    reach = np.sqrt(root[root >= 0])
-    found = np.concatenate([(-half_linear - reach) / quadratic, (-half_linear + reach) / quadratic])
-    return sorted(set(found[(found > 0) & (found < 1)].tolist()))
 
 
 def position_at(times: Times, positions: FloatArray, t: Times, side: Literal["left", "right"] = "right") -> FloatArray:

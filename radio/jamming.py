@@ -29,29 +29,20 @@ class Jamming:
     """
 
     def __init__(self, zones: Sequence[JammingZone]) -> None:
-        self._zones = [zone for zone in zones if zone.noise_db > 0]
-        for zone in self._zones:
+        self.zones = [zone for zone in zones if zone.noise_db > 0]
+        for zone in self.zones:
             shapely.prepare(zone.polygon)
 
     def loss_db(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Losses [m] in dB of the links between a ([2] or [m,2]) and b [m,2]."""
-        if not self._zones:
+        if not self.zones:
             return np.zeros(len(b))
-        return np.maximum(self._noise_db(np.atleast_2d(a)), self._noise_db(b))
+        return np.maximum(self.noise_db(np.atleast_2d(a)), self.noise_db(b))
 
-    def changes(self, start: FloatArray, end: FloatArray) -> FloatArray:
-        """Fractions of the leg start→end at which it crosses the border of a zone."""
-        fractions = [np.empty(0)]
-        length = max(float(np.hypot(*(end - start))), 1e-12)
-        for zone in self._zones:
-            crossings = shapely.get_coordinates(zone.polygon.boundary.intersection(shapely.LineString([start, end])))
-            fractions.append(np.hypot(*(crossings - start).T) / length)
-        return np.concatenate(fractions)
-
-    def _noise_db(self, positions: FloatArray) -> FloatArray:
+    def noise_db(self, positions: FloatArray) -> FloatArray:
         """Rise of the noise at positions [m,2], in dB; the border of a zone belongs to it."""
         power = np.ones(len(positions))  # relative to the noise outside all zones
-        for zone in self._zones:
+        for zone in self.zones:
             inside = shapely.intersects_xy(zone.polygon, positions[:, 0], positions[:, 1])
             power[inside] += 10 ** (zone.noise_db / 10) - 1
         return 10 * np.log10(power)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.mobility.trajectory import Trajectories, Way, crossing_fractions, first_within, position_at
+from fedmule.mobility.trajectory import Trajectories, Way, first_within
 from fedmule.radio.budget import Budget
 from fedmule.radio.obstruction import Obstruction
+
+if TYPE_CHECKING:
+    from fedmule.radio.propagation import Shadowing
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -30,6 +33,29 @@ class Ladder:
     rates_bps: FloatArray  # [k] useful bits per second, net of overheads
 
 
+class Ladders:
+    """The ladders of a radio that have been needed so far, as a table for compiled loops."""
+
+    def __init__(self, ladder: Callable[[float], Ladder]) -> None:
+        self._ladder = ladder
+        self._of: dict[float, Ladder] = {}
+        self.add(0.0)
+
+    def add(self, loss_db: float) -> None:
+        """Add the ladder for a loss."""
+        from fedmule.radio.stretches import Rungs  # slow to import, so only where needed
+
+        self._of[loss_db] = self._ladder(loss_db)
+        losses_db = sorted(self._of)
+        steps = [self._of[loss] for loss in losses_db]
+        self.table = Rungs(
+            np.array(losses_db),
+            np.cumsum([0, *(len(each.distances_m) for each in steps)]),
+            np.concatenate([each.distances_m for each in steps]),
+            np.concatenate([each.rates_bps for each in steps]),
+        )
+
+
 class Radio:
     """Base class of radios. Subclass, override `ladder` and set `setup_s` and `latency_s`."""
 
@@ -37,6 +63,7 @@ class Radio:
     latency_s = 0.0  # from sending the last byte until it is usable, each way
     duty_cycle = 1.0  # fraction of the time that one device may send; a ladder's rates hold while it sends
     level = "dBm"  # unit of received power
+    shadowing: Shadowing | None = None  # beyond the mean path loss
 
     def ladder(self, loss_db: float) -> Ladder:
         """Rates by distance for a link that loses `loss_db` to obstruction and shadowing."""
@@ -58,11 +85,12 @@ class Radio:
 
     def shadow_db(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Shadowing [m] in dB, beyond the mean path loss, of the links between a ([2] or [m,2]) and b [m,2]."""
-        return np.zeros(len(b))
+        return self.shadowing.loss_db(a, b) if self.shadowing else np.zeros(len(b))
 
-    def shadow_changes(self, start: FloatArray, end: FloatArray) -> FloatArray:
-        """Fractions in (0,1) of the leg start→end at which the shadowing of a link to it may change."""
-        return np.empty(0)
+    @cached_property
+    def ladders(self) -> Ladders:
+        """The ladders that have been needed so far."""
+        return Ladders(self.ladder)
 
     def budget(self, distance_m: FloatArray, loss_db: float = 0.0) -> Budget:
         """Link budget at these distances [m] with `loss_db` of obstruction; this one has what a ladder holds."""
@@ -100,8 +128,7 @@ def linked(
     return rates_bps(radio, np.hypot(*(b - a).T), loss_db) > 0
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """A span of time over which a link's rate is constant."""
 
     end_s: float
@@ -123,33 +150,43 @@ def link_over_time(
     an obstacle enters or leaves the ray, where an end enters or leaves a jamming zone, or where the shadowing changes.
     `extra_loss_db` is what it loses because the client's radio is weaker.
     """
-    t = start_s
-    while not (trajectories.still and t >= way.times[-1]):
-        horizon = t + (LOOK_AHEAD_S if t >= way.times[-1] else LOOK_AHEAD_DRIVING_S)
-        times, positions = trajectories.path(client, horizon)
-        inner = np.concatenate([times, way.times])
-        cuts = np.unique(np.concatenate([[t], inner[(inner > t) & (inner < horizon)], [horizon]]))
-        leave, depart = position_at(times, positions, cuts[:-1]), way.at_times(cuts[:-1])
-        # These differ from the next `leave` and `depart` at a jump.
-        arrive, reach = position_at(times, positions, cuts[1:], "left"), way.at_times(cuts[1:], "left")
-        for k, (begin, end) in enumerate(pairwise(cuts.tolist())):
-            legs = _Leg(depart[k], reach[k]), _Leg(leave[k], arrive[k])
-            yield from _over_leg(radio, obstruction, *legs, begin, end, extra_loss_db)
+    t, on_the_way_s = start_s, way.times[-1]
+    while not (trajectories.still and t >= on_the_way_s):
+        horizon = t + (LOOK_AHEAD_S if t >= on_the_way_s else LOOK_AHEAD_DRIVING_S)
+        path = Way(*trajectories.path(client, horizon))
+        yield from _stretches(radio, obstruction, way, path, t, horizon, extra_loss_db)
         t = horizon
-    here, there = way.at(t), trajectories.positions(t)[client]
-    yield from _over_leg(radio, obstruction, _still(here), _still(there), t, np.inf, extra_loss_db)
+    path = Way(*trajectories.path(client, t))
+    yield from _stretches(radio, obstruction, way, path, t, np.inf, extra_loss_db)
 
 
 def link_between(
     radio: Radio, obstruction: Obstruction, a: Way, b: Way, start_s: float, extra_loss_db: float = 0.0
 ) -> Iterator[Stretch]:
     """The link between two moving ends from `start_s` on, stretch by stretch; the last one never ends."""
-    t, cuts = start_s, np.unique(np.concatenate([a.times, b.times]))
-    for cut in cuts[cuts > start_s].tolist():
-        legs = _Leg(a.at(t), a.at(cut)), _Leg(b.at(t), b.at(cut))
-        yield from _over_leg(radio, obstruction, *legs, t, cut, extra_loss_db)
-        t = cut
-    yield from _over_leg(radio, obstruction, _still(a.at(t)), _still(b.at(t)), t, np.inf, extra_loss_db)
+    return _stretches(radio, obstruction, a, b, start_s, np.inf, extra_loss_db, later=(True, True))
+
+
+def _stretches(
+    radio: Radio,
+    obstruction: Obstruction,
+    a: Way,
+    b: Way,
+    start_s: float,
+    end_s: float,
+    extra_loss_db: float,
+    later: tuple[bool, bool] = (True, False),
+) -> Iterator[Stretch]:
+    """The link between two moving ends over a span of time; where one jumps, see `stretches`."""
+    from fedmule.radio.stretches import stretches  # slow to import, so only where needed
+
+    view, paths = obstruction.view(radio.shadowing), (a.times, a.positions, b.times, b.positions)
+    span_s = float(start_s), float(end_s)
+    while True:
+        missing_db, ends, rates = stretches(view, radio.ladders.table, *paths, span_s, later, extra_loss_db)
+        if missing_db != missing_db:  # nan: none is missing
+            return map(Stretch, ends.tolist(), rates.tolist())
+        radio.ladders.add(missing_db)
 
 
 def first_linked(
@@ -188,63 +225,3 @@ def start_of_link(
         if t >= end_s:
             break
     return None
-
-
-@dataclass(frozen=True)
-class _Leg:
-    """A straight piece of a path."""
-
-    start: FloatArray  # [2]
-    end: FloatArray  # [2]
-
-    @property
-    def vector(self) -> FloatArray:
-        return self.end - self.start
-
-    def at(self, fractions: FloatArray) -> FloatArray:
-        """Positions [m,2] at fractions [m] of it."""
-        return np.asarray(self.start + self.vector * fractions[:, None])
-
-
-def _still(position: FloatArray) -> _Leg:
-    return _Leg(position, position)
-
-
-def _over_leg(
-    radio: Radio, obstruction: Obstruction, a: _Leg, b: _Leg, start_s: float, end_s: float, extra_loss_db: float = 0.0
-) -> Iterator[Stretch]:
-    """Stretches of the link while one end travels leg a and the other leg b, from `start_s` to `end_s`."""
-    gap, change = b.start - a.start, b.vector - a.vector
-    moving = [leg for leg in (a, b) if leg.vector.any()]
-    changes = [obstruction.changes(a.start, a.end, b.start, b.end)] if moving else []
-    changes += [radio.shadow_changes(leg.start, leg.end) for leg in moving]
-    cuts = np.unique(np.concatenate([[0.0], *changes, [1.0]]))
-    middles = (cuts[:-1] + cuts[1:]) / 2  # of the pieces over which the loss is constant
-    here, there = a.at(middles), b.at(middles)
-    losses = obstruction.loss_db(here, there) + radio.shadow_db(here, there) + extra_loss_db
-    steps = {loss: _Steps(radio.ladder(loss), gap, change) for loss in set(losses.tolist())}
-    pieces = [
-        (steps[loss], [*steps[loss].crossings_in(s0, s1), s1])
-        for (s0, s1), loss in zip(pairwise(cuts.tolist()), losses.tolist(), strict=True)
-    ]
-    ends = np.array([e1 for _, inner in pieces for e1 in inner])
-    halves = (np.concatenate([[0.0], ends[:-1]]) + ends) / 2
-    distances = iter(np.hypot(*(b.at(halves) - a.at(halves)).T).tolist())
-    for ladder, inner in pieces:
-        for e1 in inner:
-            yield Stretch(end_s if e1 == 1.0 else start_s + e1 * (end_s - start_s), ladder.rate_bps(next(distances)))
-
-
-class _Steps:
-    """A ladder, and where a link crosses its steps while the vector between its ends goes from `gap` by `change`."""
-
-    def __init__(self, ladder: Ladder, gap: FloatArray, change: FloatArray) -> None:
-        self._crossings = crossing_fractions(gap, change, ladder.distances_m)
-        self._distances_m = ladder.distances_m.tolist()
-        self._rates_bps: list[float] = [*ladder.rates_bps.tolist(), 0.0]
-
-    def crossings_in(self, s0: float, s1: float) -> list[float]:
-        return self._crossings[bisect_right(self._crossings, s0) : bisect_left(self._crossings, s1)]
-
-    def rate_bps(self, distance_m: float) -> float:
-        return self._rates_bps[bisect_left(self._distances_m, distance_m)]

@@ -279,14 +279,9 @@ class Shadowing:
         """Field [m] at positions [m,2]: mean 0, variance 1."""
         return np.asarray(np.sqrt(2 / WAVES) * np.cos(positions @ self._waves + self._phases).sum(axis=1))
 
-    def changes(self, start: FloatArray, end: FloatArray) -> FloatArray:
-        """Fractions in (0,1) of the leg start→end at which the shadowing of a link to it may change."""
-        fractions = [np.empty(0)]
-        for here, there in zip(start / self._cell_m, end / self._cell_m, strict=True):
-            borders = np.arange(np.ceil(min(here, there)), np.floor(max(here, there)) + 1)
-            fractions.append((borders - here) / (there - here) if there != here else np.empty(0))
-        found = np.concatenate(fractions)
-        return found[(found > 0) & (found < 1)]
+    def table(self) -> tuple[FloatArray, tuple[float, float, float, float]]:
+        """Wave numbers and phases [3,w], and deviation, most, distance and side of a cell, for compiled loops."""
+        return np.vstack([self._waves, self._phases]), (self._db, self.most_db, self._distance_m, self._cell_m)
 
     def _cell_centre(self, positions: FloatArray) -> FloatArray:
         return np.asarray((np.floor(positions / self._cell_m) + 0.5) * self._cell_m)

@@ -58,7 +58,7 @@ class Vehicle:
         self.number = number
         self.client: int | None = None  # the one visited last
         self.target: int | None = None  # the one it drives to
-        self.way = Way(np.array([env.now]), world.starts[number][None])  # the present way; it stands still at the end
+        self.way = Way.standing(world.starts[number], env.now)  # the present way; it stands still at the end
         self.driven_s = self.driven_m = 0.0  # in motion so far
         self.free = False
         self.plan = 0  # number of the present plan: to drive somewhere, or to wait

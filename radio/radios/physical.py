@@ -51,7 +51,7 @@ class PhysicalRadio(Radio):
         self.latency_s = latency_s
         self.tx_power_dbm = tx_power_dbm
         self._propagation = propagation.at_carrier(self.carrier_mhz)
-        self._shadowing = shadowing
+        self.shadowing = shadowing
         self._noise_dbm = np.array([mode.noise_dbm for mode in modes])
         self._needed_dbm = np.maximum(self._noise_dbm + [mode.min_snr_db for mode in modes], cutoff_dbm)
         if range_m is not None:
@@ -106,17 +106,9 @@ class PhysicalRadio(Radio):
     @property
     def farthest_m(self) -> float:
         """Reach of a link with the most favourable shadowing."""
-        luck_db = self._shadowing.most_db if self._shadowing else 0.0
+        luck_db = self.shadowing.most_db if self.shadowing else 0.0
         distances_m = self.ladder(-luck_db).distances_m
         return float(distances_m[-1]) if len(distances_m) else 0.0
-
-    def shadow_db(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Shadowing [m] in dB of the links between a ([2] or [m,2]) and b [m,2]."""
-        return self._shadowing.loss_db(a, b) if self._shadowing else super().shadow_db(a, b)
-
-    def shadow_changes(self, start: FloatArray, end: FloatArray) -> FloatArray:
-        """Fractions in (0,1) of the leg start→end at which the shadowing of a link to it may change."""
-        return self._shadowing.changes(start, end) if self._shadowing else super().shadow_changes(start, end)
 
     def _mean_errors(self, mode: Mode, snr_db: FloatArray, distance_m: FloatArray) -> FloatArray:
         """Packet error rates [m] of a mode, averaged over fading if there is any."""

@@ -5,6 +5,8 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from making import Disc
+from plain_link import PlainLinks
 from random_terrain import SIZE_M, polygon_lists
 
 from fedmule.mobility.terrain import Obstacle
@@ -45,23 +47,23 @@ def test_the_loss_inside_and_through_a_court():
 @given(polygon_lists, seeds)
 def test_loss_is_constant_between_its_changes(polygons, seed):
     rng = np.random.default_rng(seed)
-    obstruction = Obstruction([Obstacle(p, False, 2.0**i) for i, p in enumerate(polygons)])
+    plain = PlainLinks(Disc(30.0), [Obstacle(p, False, 2.0**i) for i, p in enumerate(polygons)], ())
     fixed, start, end = rng.uniform((0, 0), SIZE_M, (3, 2))
-    shares = obstruction.changes(fixed, fixed, start, end)
+    shares = plain.changes(fixed, np.zeros(2), start, end - start)
     assert ((shares > 0) & (shares < 1)).all()
     assert (np.diff(shares) > 0).all()
     sample = np.sort(rng.random(1500))
     cuts = np.concatenate([[0.0], shares, [1.0]])
     between = np.searchsorted(cuts, sample)
     far = np.abs(sample[:, None] - cuts).min(axis=1) > 1e-9
-    loss = obstruction.loss_db(fixed, start + sample[:, None] * (end - start))
+    loss = plain.obstruction.loss_db(fixed, start + sample[:, None] * (end - start))
     for stretch in np.unique(between):
         assert len(set(loss[far & (between == stretch)])) <= 1
 
 
 def test_loss_changes_round_a_court():
     ring = shapely.box(10, 10, 40, 30) - shapely.box(15, 15, 35, 25)
-    obstruction = Obstruction([Obstacle(ring, False, 5.0)])
-    fixed, start, end = np.array([25.0, 20.0]), np.array([20.0, 22.0]), np.array([20.0, 28.0])
-    assert np.isclose(obstruction.changes(fixed, fixed, start, end), 0.5).any()  # it leaves the court at y = 25
-    assert Obstruction().changes(fixed, fixed, start, end).size == 0
+    fixed, start, leg = np.array([25.0, 20.0]), np.array([20.0, 22.0]), np.array([0.0, 6.0])
+    court, nothing = (PlainLinks(Disc(30.0), obstacles, ()) for obstacles in ([Obstacle(ring, False, 5.0)], ()))
+    assert np.isclose(court.changes(fixed, np.zeros(2), start, leg), 0.5).any()  # it leaves the court at y = 25
+    assert nothing.changes(fixed, np.zeros(2), start, leg).size == 0
