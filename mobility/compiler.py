@@ -8,7 +8,7 @@ from typing import Any
 from numba import njit
 
 
-def compiled(function: Callable[..., Any], **more: bool) -> Any:
+def compiled(function: Callable[..., Any], **more: Any) -> Any:
     """Compile a function on its first call, and cache the result on disk where a cache folder is writable."""
     try:
         return njit(cache=True, error_model="numpy", **more)(function)

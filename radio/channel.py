@@ -47,92 +47,119 @@ class Outcome:
     compute_s: float  # the longest computation that was started
 
 
+class _Client:
+    """A client of an exchange under way: where it is in it. Plain numbers, since few clients take part at a time."""
+
+    __slots__ = ("asked", "busy", "delay", "finish", "left", "link", "lost", "rate", "speed", "step", "until")
+
+    def __init__(self, asked: list[float], link: Link, delay: Delay) -> None:
+        self.asked, self.left = asked, asked.copy()  # of each step, and its remainder
+        self.link, self.delay = link, delay
+        self.step = SETUP
+        self.rate = self.until = 0.0  # of its link's current stretch
+        self.lost, self.busy = False, True  # busy: neither lost nor done
+        self.speed = 1.0  # progress of the current step per second; 1 for steps measured in seconds
+        self.finish = 0.0  # when the current step ends at that speed
+
+    def next_stretch(self, now: float) -> None:
+        """Go on to the first stretch of its link that ends after `now`; without a rate it is lost."""
+        for self.until, self.rate in self.link:
+            if self.until > now:
+                break
+        self.lost = self.lost or self.rate == 0
+
+    def settle(self, now: float) -> None:
+        """Move on if its step is finished or its stretch is over."""
+        while self.step < DONE and not self.lost and self.left[self.step] <= 0:
+            if (self.step == DOWN or self.step == UP) and self.asked[self.step] > 0:
+                self.left[self.step + 1] = self.delay(now)
+            self.step += 1
+        self.busy = self.step < DONE and not self.lost
+        if self.busy and self.until <= now:
+            self.next_stretch(now)
+            self.busy = not self.lost
+
+
 class Transfer:
     """An exchange under way with m clients, each at its own step."""
 
     def __init__(self, load: Load, setup_s: float, links: list[Link], delays: Sequence[Delay]) -> None:
-        m = len(links)
         self.load = load
-        self.links, self.delays = links, delays
-        self.left = np.zeros((m, DONE + 1))  # remainder of each step
-        self.left[:, SETUP] = setup_s
-        self.left[:, DOWN] = 8.0 * load.bytes_down
-        self.left[:, COMPUTE] = load.compute_s
-        self.left[:, UP] = 8.0 * load.bytes_up
-        self.asked = self.left.copy()
-        self.step = np.zeros(m, dtype=np.int64)
-        self.rate, self.until = np.zeros(m), np.zeros(m)  # of each link's current stretch
-        self.lost = np.zeros(m, dtype=bool)
+        costs = (8.0 * load.bytes_down).tolist(), load.compute_s.tolist(), (8.0 * load.bytes_up).tolist()
+        self._clients = [
+            _Client([setup_s, down, 0.0, float(compute_s), up, 0.0, 0.0], link, delay)
+            for down, compute_s, up, link, delay in zip(*costs, links, delays, strict=True)
+        ]
+        self.links = links
         self.airtime_s = 0.0
-        self.busy = np.ones(m, dtype=bool)  # neither lost nor done
-        self._everyone = np.arange(m)
-        self._speed = np.ones(m)  # progress of the current step per second; 1 for steps measured in seconds
-        self._finish = np.zeros(m)  # when the current step ends at that speed
         self._on_air = 0.0  # share of the channel's time that it uses
 
     def relink(self, links: list[Link], now: float) -> None:
         """Continue over other links from `now` on: an end of them moves another way than expected."""
         self.links = links
-        for i in np.flatnonzero(self.busy).tolist():
-            self.rate[i], self.until[i] = _stretch_after(links[i], now)
-        self.lost |= self.busy & (self.rate == 0)
+        for client, link in zip(self._clients, links, strict=True):
+            client.link = link
+            if client.busy:
+                client.next_stretch(now)
 
     def settle(self, now: float) -> bool:
         """Move on every client whose step is finished and every link whose stretch is over; False if all have ended."""
-        while (finished := (self.step < DONE) & ~self.lost & (self._current() <= 0)).any():
-            sent = (self.asked[self._everyone, self.step] > 0) & ((self.step == DOWN) | (self.step == UP))
-            for i in np.flatnonzero(finished & sent).tolist():
-                self.left[i, self.step[i] + 1] = self.delays[i](now)
-            self.step[finished] += 1
-        self.busy = (self.step < DONE) & ~self.lost
-        for i in np.flatnonzero(self.busy & (self.until <= now)).tolist():
-            self.rate[i], self.until[i] = _stretch_after(self.links[i], now)
-            self.lost[i] = self.rate[i] == 0
-        self.busy &= ~self.lost
-        return bool(self.busy.any())
+        for client in self._clients:
+            client.settle(now)
+        return any(client.busy for client in self._clients)
 
     def senders(self) -> tuple[int, int]:
         """Transmissions down and up that it has on the air; a broadcast is one."""
-        down, up = int((self.busy & (self.step == DOWN)).sum()), int((self.busy & (self.step == UP)).sum())
+        down = up = 0
+        for client in self._clients:
+            if client.busy:
+                down += client.step == DOWN
+                up += client.step == UP
         return (min(down, 1) if self.load.broadcast else down), up
 
     def share(self, now: float, down_share: float, up_share: float) -> float:
         """Go on with these shares of the channel's time for each transmission; returns when anything changes next."""
-        down, up = self.busy & (self.step == DOWN), self.busy & (self.step == UP)
-        self._speed[:] = 1.0
-        self._speed[up] = self.rate[up] * up_share
-        if down.any():
-            self._speed[down] = (self.rate[down].min() if self.load.broadcast else self.rate[down]) * down_share
         downs, ups = self.senders()
         self._on_air = ups * up_share + downs * down_share
-        self._finish = now + self._current() / self._speed
-        return float(min(self._finish[self.busy].min(), self.until[self.busy].min()))
+        busy, changes = [client for client in self._clients if client.busy], np.inf
+        slowest = min((client.rate for client in busy if client.step == DOWN), default=0.0)
+        for client in busy:
+            client.speed = 1.0
+            if client.step == UP:
+                client.speed = client.rate * up_share
+            elif client.step == DOWN:
+                client.speed = (slowest if self.load.broadcast else client.rate) * down_share
+            client.finish = now + client.left[client.step] / client.speed
+            changes = min(changes, client.finish, client.until)
+        return changes
 
     def progress(self, since: float, now: float, following: float) -> None:
         """Do what is done between two times; `following` is when anything was to change next."""
-        finished = (self._finish <= following) if now >= following else np.zeros(len(self.busy), dtype=bool)
-        done = np.where(finished, self._current(), self._speed * (now - since))
-        self.left[self.busy, self.step[self.busy]] -= done[self.busy]
+        for client in self._clients:
+            if client.busy:
+                finished = now >= following >= client.finish
+                client.left[client.step] -= client.left[client.step] if finished else client.speed * (now - since)
         self.airtime_s += self._on_air * (now - since)
 
     def outcome(self, now: float) -> Outcome:
         """What became of the exchange, which has ended now."""
-        moved = np.floor((self.asked - np.maximum(self.left, 0.0)) / 8 + 1e-6).astype(np.int64)
+        asked, left = (
+            np.array(rows, dtype=float).reshape(-1, DONE + 1)
+            for rows in ([client.asked for client in self._clients], [client.left for client in self._clients])
+        )
+        moved = np.floor((asked - np.maximum(left, 0.0)) / 8 + 1e-6).astype(np.int64)
         received, sent, load = moved[:, DOWN], moved[:, UP], self.load
+        step = np.array([client.step for client in self._clients], dtype=np.int64)
         return Outcome(
             end_s=now,
-            delivered=self.step == DONE,
+            delivered=step == DONE,
             bytes_down=received,
             bytes_up=sent,
             air_bytes_down=int(received.max(initial=0) if load.broadcast else received.sum()),
             air_bytes_up=int(sent.sum()),
             airtime_s=self.airtime_s,
-            compute_s=float(load.compute_s[self.step >= COMPUTE].max(initial=0.0)),
+            compute_s=float(load.compute_s[step >= COMPUTE].max(initial=0.0)),
         )
-
-    def _current(self) -> FloatArray:
-        """Remainder [m] of each client's current step."""
-        return self.left[self._everyone, self.step]
 
 
 class Channel:
@@ -192,11 +219,3 @@ class Channel:
         up_share = min((1 - downs * down_share) / max(ups, 1), self._duty_cycle)
         changes = [transfer.share(self.now, down_share, up_share) for transfer in self.under_way]
         self.next_s = self.now if self._ended else min(changes, default=np.inf)
-
-
-def _stretch_after(link: Link, now: float) -> tuple[float, float]:
-    """Rate and end of the first stretch that ends after `now`."""
-    stretch = next(link)
-    while stretch.end_s <= now:
-        stretch = next(link)
-    return stretch.rate_bps, stretch.end_s

@@ -52,7 +52,7 @@ class Obstruction:
         zones = self._jamming.zones
         inside = np.array([zone.polygon.representative_point().coords[0] for zone in zones]).reshape(-1, 2)
         alone = [Jamming([zone]).noise_db(xy[None])[0] for zone, xy in zip(zones, inside, strict=True)]
-        screens = outlines(self._polygons, self._loss_db)
+        screens = outlines(self._polygons, self._loss_db.tolist())
         none = np.empty((3, 0)), (0.0, 0.0, 1.0, 1.0)
         waves, numbers = shadowing.table() if shadowing else none
         cells, field = room_for_shadowing()

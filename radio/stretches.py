@@ -306,7 +306,7 @@ def _shadow_db(view: View, ax: float, ay: float, bx: float, by: float) -> float:
     i, j, k, m = math.floor(ax / side_m), math.floor(ay / side_m), math.floor(bx / side_m), math.floor(by / side_m)
     apart_m = math.hypot((k + 0.5) * side_m - (i + 0.5) * side_m, (m + 0.5) * side_m - (j + 0.5) * side_m)
     both = (_field(view, i, j) + _field(view, k, m)) / math.sqrt(2 + 2 * math.exp(-apart_m / distance_m))
-    return min(max(np.rint(2 * db * both) / 2, -most_db), most_db)
+    return float(min(max(np.rint(2 * db * both) / 2, -most_db), most_db))
 
 
 @inner
