@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -79,9 +78,11 @@ class Trajectories:
             return np.array([0.0, np.inf]), self._from[[client, client]]
         while self._end_of(client) <= until:
             self._extend(np.array([client]))
-        ahead = slice(self._first[client], self._last[client])
-        times = np.concatenate([[self._leave[client], self._arrive[client]], self._queue_t[client, ahead]])
-        positions = np.concatenate([self._from[client][None], self._to[client][None], self._queue_xy[client, ahead]])
+        first, last = int(self._first[client]), int(self._last[client])
+        times, positions = np.empty(last - first + 2), np.empty((last - first + 2, 2))
+        times[0], times[1], times[2:] = self._leave[client], self._arrive[client], self._queue_t[client, first:last]
+        positions[0], positions[1] = self._from[client], self._to[client]
+        positions[2:] = self._queue_xy[client, first:last]
         return times, positions
 
     def boxes(self, until: float) -> tuple[FloatArray, FloatArray]:
@@ -89,16 +90,14 @@ class Trajectories:
         while (short := np.flatnonzero(self._ends() <= until)).size:
             self._extend(short)
         low, high = np.minimum(self._from, self._to), np.maximum(self._from, self._to)
-        leaves = self._arrive  # when the leg before the waypoint in this slot ends
-        for slot in range(int((self._last - self._first).max(initial=0))):
-            more = np.flatnonzero((self._first + slot < self._last) & (leaves < until))
-            if not more.size:
-                break
-            place = more, self._first[more] + slot
-            low[more] = np.minimum(low[more], self._queue_xy[place])
-            high[more] = np.maximum(high[more], self._queue_xy[place])
-            leaves = np.full(len(self), np.inf)
-            leaves[more] = self._queue_t[place]
+        slots = np.arange(self._queue_t.shape[1])
+        ahead = (slots >= self._first[:, None]) & (slots < self._last[:, None])
+        leaves = np.empty_like(self._queue_t)  # when the leg before the waypoint in each slot begins
+        leaves[:, 1:] = self._queue_t[:, :-1]
+        leaves[slots == self._first[:, None]] = self._arrive[self._first < len(slots)]
+        ahead &= leaves < until
+        low = np.minimum(low, np.where(ahead[:, :, None], self._queue_xy, np.inf).min(axis=1))
+        high = np.maximum(high, np.where(ahead[:, :, None], self._queue_xy, -np.inf).max(axis=1))
         return low, high
 
     def after_visit(self, visit: int, t: float) -> bool:
@@ -238,30 +237,10 @@ def first_within(
 
     Paths are waypoint times [k] and positions [k,2]; each holds its last position. Exact: roots of a quadratic.
     """
-    cuts = np.unique(np.concatenate([[start, end], t_a, t_b]))
-    cuts = cuts[(cuts >= start) & (cuts <= end)]
-    gaps = position_at(t_a, a, cuts) - position_at(t_b, b, cuts)
-    ends = position_at(t_a, a, cuts, "left") - position_at(t_b, b, cuts, "left")
-    for i in range(len(cuts)):
-        if gaps[i] @ gaps[i] <= distance_m * distance_m:
-            return float(cuts[i])
-        if i + 1 == len(cuts):
-            break
-        change = ends[i + 1] - gaps[i]
-        enter, _ = within_fractions(gaps[i], change, distance_m)
-        if 0.0 <= enter <= 1.0:
-            return float(cuts[i] + enter * (cuts[i + 1] - cuts[i]))
-    return None
+    from fedmule.mobility.path_lookup import first_near  # slow to import, so only where needed
 
-
-def within_fractions(gap: FloatArray, change: FloatArray, distance_m: float) -> tuple[float, float]:
-    """Fractions s between which |gap + s·change| ≤ distance; (nan, nan) if nowhere."""
-    quadratic, half_linear = change @ change, gap @ change
-    root = half_linear * half_linear - quadratic * (gap @ gap - distance_m * distance_m)
-    if quadratic == 0 or root < 0:
-        return np.nan, np.nan
-    reach = math.sqrt(root)
-    return float((-half_linear - reach) / quadratic), float((-half_linear + reach) / quadratic)
+    found = first_near(t_a, a, t_b, b, float(distance_m), float(start), float(end))
+    return None if found != found else float(found)  # nan: never
 
 
 def position_at(times: Times, positions: FloatArray, t: Times, side: Literal["left", "right"] = "right") -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedmule.mobility.compiler import compiled, inner
-from fedmule.mobility.path_lookup import look_up
+from fedmule.mobility.path_lookup import look_up, waypoint_times
 from fedmule.mobility.surface_times import Outlines
 
 FloatArray = NDArray[np.float64]
@@ -59,7 +59,7 @@ def stretches(
     Instead of nan: a loss whose ladder is missing; then there are no stretches. Where a path jumps, its later position
     counts at the beginning and at the end of a leg, or the earlier one: `later` has a value for each.
     """
-    cuts = _waypoints(a_times, b_times, span_s)
+    cuts = waypoint_times(a_times, b_times, span_s[0], span_s[1])
     a_from, a_to = look_up(a_times, a_xy, cuts[:-1], later[0]), look_up(a_times, a_xy, cuts[1:], later[1])
     b_from, b_to = look_up(b_times, b_xy, cuts[:-1], later[0]), look_up(b_times, b_xy, cuts[1:], later[1])
     ends, rates, count = np.empty(16), np.empty(16), 0
@@ -109,25 +109,6 @@ def _twice_as_long(values: FloatArray) -> FloatArray:
     for i in range(len(values)):
         longer[i] = values[i]
     return longer
-
-
-@inner
-def _waypoints(a: FloatArray, b: FloatArray, span_s: tuple[float, float]) -> FloatArray:
-    """The times of two paths within a span, ascending, and the ends of the span."""
-    cuts, count, i, j = np.empty(len(a) + len(b) + 2), 1, 0, 0
-    cuts[0] = span_s[0]
-    while i < len(a) or j < len(b):
-        if j == len(b) or (i < len(a) and a[i] <= b[j]):
-            t = a[i]
-            i += 1
-        else:
-            t = b[j]
-            j += 1
-        if cuts[count - 1] < t < span_s[1]:
-            cuts[count] = t
-            count += 1
-    cuts[count] = span_s[1]
-    return cuts[: count + 1]
 
 
 @inner

@@ -238,8 +238,10 @@ class RunLog(NoLog):
         self._lock.release()
 
     def _add_track(self, node: str, ids: IntArray, times: FloatArray, positions: FloatArray) -> None:
-        x_m, y_m = (np.ma.masked_invalid(positions[:, axis]) for axis in (0, 1))  # null where there is no position
-        self._tables["track"].append(vars(TrackRows(times, [node] * len(ids), ids, x_m, y_m)))
+        if not np.isfinite(positions).all():
+            positions = np.ma.masked_invalid(positions)  # null where there is no position
+        columns = TrackRows(times, [node] * len(ids), ids, positions[:, 0], positions[:, 1])
+        self._tables["track"].append(vars(columns))
 
 
 def write_text(path: Path, text: str, durable: bool = False) -> None:

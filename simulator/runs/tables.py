@@ -69,7 +69,7 @@ class TableWriter:
         self._path = folder / f"{name}.arrows"
         self._parquet = folder / f"{name}.parquet"
         self._schema = SCHEMAS[name]
-        self._pending: list[pa.RecordBatch] = []
+        self._pending: list[list[Values]] = []  # columns of rows that are added at once
         self._rows = 0  # pending
         self.length = keep  # total rows
         self._flushed_s = time.monotonic()
@@ -89,8 +89,7 @@ class TableWriter:
     def append(self, columns: Mapping[str, Values]) -> None:
         """Add rows, given as columns of equal length."""
         length = len(next(iter(columns.values())))
-        arrays = [pa.array(_frozen(columns[field.name]), type=field.type) for field in self._schema]
-        self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._pending.append([_frozen(columns[name]) for name in self._schema.names])
         self._rows += length
         self.length += length
         if self._rows >= FLUSH_ROWS or time.monotonic() - self._flushed_s > FLUSH_S:
@@ -99,7 +98,9 @@ class TableWriter:
     def flush(self) -> None:
         """Hand what is pending to the operating system: a killed run keeps it."""
         if self._pending:
-            self._stream.write(pa.concat_batches(self._pending).serialize())
+            columns = zip(self._schema.types, *self._pending, strict=True)
+            arrays = [_joined(parts, kind) for kind, *parts in columns]
+            self._stream.write(pa.RecordBatch.from_arrays(arrays, schema=self._schema).serialize())
             self._stream.flush()
         self._pending, self._rows, self._flushed_s = [], 0, time.monotonic()
 
@@ -156,8 +157,16 @@ def _parquet_rows(file: Path) -> pa.Table:
 
 
 def _frozen(column: Values) -> Values:
-    """A copy of an array: Arrow would share its memory, and the ledger keeps counting in it."""
+    """A copy of an array: the ledger keeps counting in it."""
     return column.copy() if isinstance(column, np.ndarray) else column
+
+
+def _joined(parts: Sequence[Values], kind: pa.DataType) -> pa.Array:
+    """Parts of a column as one array; masked values are null."""
+    if not all(isinstance(part, np.ndarray) for part in parts):
+        return pa.array([value for part in parts for value in part], type=kind)
+    masked = any(isinstance(part, np.ma.MaskedArray) for part in parts)
+    return pa.array((np.ma.concatenate if masked else np.concatenate)(parts), type=kind)
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedmule.mobility.trajectory import first_within, position_at, within_fractions
+from fedmule.mobility.trajectory import first_within, position_at
 
 moments = st.floats(0, 100, allow_nan=False).map(lambda v: round(v, 2))
 coordinates = st.integers(-20, 20).map(float) | st.floats(-20, 20, allow_nan=False).map(lambda v: round(v, 2))
@@ -94,25 +94,6 @@ def test_first_within_of_an_endless_rest():
     assert first_within(*straight((0, (-10, 0)), (20, (10, 0))), *still, 4, 0, 20) == pytest.approx(6)
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
-@given(st.tuples(*[coordinates] * 4), st.floats(0.5, 15).map(lambda v: round(v, 2)))
-def test_within_fractions(numbers, distance_m):
-    gap, change = np.array(numbers[:2]), np.array(numbers[2:])
-    enter, leave = within_fractions(gap, change, distance_m)
-    share = np.linspace(-50, 50, 4001)
-    distance = np.hypot(*(gap + share[:, None] * change).T)
-    if np.isnan(enter):
-        assert not change.any() or distance.min() > distance_m - 1e-9
-        return
-    assert enter <= leave
-    assert np.hypot(*(gap + enter * change)) == pytest.approx(distance_m, abs=1e-6)
-    assert np.hypot(*(gap + leave * change)) == pytest.approx(distance_m, abs=1e-6)
-    outside = (share < enter - 1e-6) | (share > leave + 1e-6)
-    inside = (share > enter + 1e-6) & (share < leave - 1e-6)
-    assert distance[outside].min(initial=np.inf) > distance_m - 1e-9
-    assert distance[inside].max(initial=0.0) < distance_m + 1e-9
-
-
 def plainly_at(times, positions, t, side):
     """What `position_at` computes, in NumPy."""
     leg = np.clip(np.searchsorted(times, t, side=side) - 1, 0, len(times) - 1)
@@ -136,3 +117,35 @@ def test_positions_on_a_path(side, ticks, seed, endless, absent):
         positions[draw.integers(len(ticks))] = np.nan
     t = np.concatenate([times[np.isfinite(times)], draw.uniform(-2, 12, 20)])
     np.testing.assert_array_equal(position_at(times, positions, t, side), plainly_at(times, positions, t, side))
+
+
+def plainly_first_within(t_a, a, t_b, b, distance_m, start, end):
+    """What `first_within` computes, in NumPy."""
+    cuts = np.unique(np.concatenate([[start, end], t_a, t_b]))
+    cuts = cuts[(cuts >= start) & (cuts <= end)]
+    gaps = plainly_at(t_a, a, cuts, "right") - plainly_at(t_b, b, cuts, "right")
+    ends = plainly_at(t_a, a, cuts, "left") - plainly_at(t_b, b, cuts, "left")
+    for i, gap in enumerate(gaps):
+        if gap @ gap <= distance_m * distance_m:
+            return float(cuts[i])
+        if i + 1 < len(cuts):
+            change = ends[i + 1] - gap
+            quadratic, half_linear = change @ change, gap @ change
+            root = half_linear * half_linear - quadratic * (gap @ gap - distance_m * distance_m)
+            enter = (-half_linear - np.sqrt(root)) / quadratic if quadratic > 0 and root >= 0 else np.nan
+            if 0 <= enter <= 1:
+                return float(cuts[i] + enter * (cuts[i + 1] - cuts[i]))
+    return None
+
+
+@settings(deadline=None, max_examples=300, derandomize=True)
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=8), st.integers(0, 2**32 - 1), st.floats(0.5, 60))
+def test_first_within_is_that_of_its_plain_twin(ticks, seed, distance_m):
+    """The same bits as in NumPy, at jumps, for spans without length, and for absent clients too."""
+    draw = np.random.default_rng(seed)
+    found = [np.sort(draw.choice(ticks, len(ticks))).astype(float) for _ in range(2)]
+    a, b = ((times, draw.uniform(-50, 50, (len(times), 2))) for times in found)
+    if draw.random() < 0.3:
+        b[1][0, 0] = -1e8
+    start, end = sorted(draw.choice([0.0, 2.0, 4.5, 9.0, 12.0], 2).tolist())
+    assert first_within(*a, *b, distance_m, start, end) == plainly_first_within(*a, *b, distance_m, start, end)
