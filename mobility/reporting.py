@@ -137,6 +137,7 @@ class KnownMoving:
         self._schedule = schedule
         self._wanted = 2 if keep_two else 1  # reports of each client that matter
         self._t = 0.0
+        self._due_s = 0.0  # nothing is sent, arrives or comes before
         everyone, zero = np.arange(n), np.zeros(n, dtype=np.int64)
         self._sent = zero.copy()  # number of the last report sent
         start = trajectories.positions(0.0)
@@ -153,6 +154,9 @@ class KnownMoving:
 
     def advance(self, t: float) -> None:
         """Receive the reports that have arrived by time t."""
+        if t < self._due_s:
+            self._t = t
+            return
         self._greet(t)
         new = self._look_up(t)
         if new or self._on_the_way.client.size:
@@ -161,6 +165,9 @@ class KnownMoving:
             self._on_the_way = reports.pick(~here)
             self._receive(reports.pick(here))
         self._t = t
+        coming = np.searchsorted(self._comes_s, t, side="right")
+        due_s = [self._schedule.next_sent_s(self._sent).min(initial=np.inf), *self._comes_s[coming : coming + 1]]
+        self._due_s = min(*due_s, self._on_the_way.arrive_s.min(initial=np.inf))
 
     def restart(self, t: float) -> None:
         """Positions are redrawn only where clients stand still."""

@@ -50,6 +50,10 @@ class Schedule:
         number -= (number > 0) & ((number - lead) * self.period_s > t)
         return number.astype(np.int64)
 
+    def next_sent_s(self, number: IntArray) -> FloatArray:
+        """When each client [n] sends the report after the one with this number [n]."""
+        return np.asarray((number + 1 - self._lead) * self.period_s)
+
     def fates(self, client: IntArray, number: IntArray) -> tuple[FloatArray, BoolArray]:
         """When these reports [m] arrive, and which of them are lost."""
         sent_s, (shortest, longest) = self.sent_s(client, number), self._reporting.delay_s

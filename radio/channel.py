@@ -63,9 +63,9 @@ class _Client:
 
     def next_stretch(self, now: float) -> None:
         """Go on to the first stretch of its link that ends after `now`; without a rate it is lost."""
-        for self.until, self.rate in self.link:
-            if self.until > now:
-                break
+        self.until, self.rate = next(self.link)
+        while self.until <= now:
+            self.until, self.rate = next(self.link)
         self.lost = self.lost or self.rate == 0
 
     def settle(self, now: float) -> None:
@@ -92,6 +92,7 @@ class Transfer:
         ]
         self.links = links
         self.airtime_s = 0.0
+        self.downs = self.ups = 0  # transmissions that it has on the air; a broadcast is one
         self._on_air = 0.0  # share of the channel's time that it uses
 
     def relink(self, links: list[Link], now: float) -> None:
@@ -104,33 +105,34 @@ class Transfer:
 
     def settle(self, now: float) -> bool:
         """Move on every client whose step is finished and every link whose stretch is over; False if all have ended."""
+        some_busy, downs, ups = False, 0, 0
         for client in self._clients:
             client.settle(now)
-        return any(client.busy for client in self._clients)
-
-    def senders(self) -> tuple[int, int]:
-        """Transmissions down and up that it has on the air; a broadcast is one."""
-        down = up = 0
-        for client in self._clients:
             if client.busy:
-                down += client.step == DOWN
-                up += client.step == UP
-        return (min(down, 1) if self.load.broadcast else down), up
+                some_busy = True
+                downs += client.step == DOWN
+                ups += client.step == UP
+        self.downs, self.ups = (min(downs, 1) if self.load.broadcast else downs), ups
+        return some_busy
 
     def share(self, now: float, down_share: float, up_share: float) -> float:
         """Go on with these shares of the channel's time for each transmission; returns when anything changes next."""
-        downs, ups = self.senders()
-        self._on_air = ups * up_share + downs * down_share
-        busy, changes = [client for client in self._clients if client.busy], np.inf
-        slowest = min((client.rate for client in busy if client.step == DOWN), default=0.0)
-        for client in busy:
-            client.speed = 1.0
-            if client.step == UP:
-                client.speed = client.rate * up_share
-            elif client.step == DOWN:
-                client.speed = (slowest if self.load.broadcast else client.rate) * down_share
-            client.finish = now + client.left[client.step] / client.speed
-            changes = min(changes, client.finish, client.until)
+        self._on_air = self.ups * up_share + self.downs * down_share
+        changes = slowest = np.inf
+        if self.downs and self.load.broadcast:
+            slowest = min(client.rate for client in self._clients if client.busy and client.step == DOWN)
+        for client in self._clients:
+            if client.busy:
+                step, client.speed = client.step, 1.0
+                if step == UP:
+                    client.speed = client.rate * up_share
+                elif step == DOWN:
+                    client.speed = min(client.rate, slowest) * down_share
+                client.finish = now + client.left[step] / client.speed
+                if client.finish < changes:
+                    changes = client.finish
+                if client.until < changes:
+                    changes = client.until
         return changes
 
     def progress(self, since: float, now: float, following: float) -> None:
@@ -213,8 +215,8 @@ class Channel:
 
     def _share(self) -> None:
         """Share the channel's time: all transmissions down have one sender, the vehicle; clients share the rest."""
-        senders = [transfer.senders() for transfer in self.under_way]
-        downs, ups = sum(down for down, _ in senders), sum(up for _, up in senders)
+        downs = sum([transfer.downs for transfer in self.under_way])
+        ups = sum([transfer.ups for transfer in self.under_way])
         down_share = min(1 / max(ups + downs, 1), self._duty_cycle / max(downs, 1))
         up_share = min((1 - downs * down_share) / max(ups, 1), self._duty_cycle)
         changes = [transfer.share(self.now, down_share, up_share) for transfer in self.under_way]

@@ -184,6 +184,8 @@ class PassingService(Service):
 
     def _note_breaks(self) -> None:
         """Note whose contact is over: when they are heard again, that is another one."""
+        if not self._served:
+            return
         served = np.array(sorted(self._served), dtype=np.int64)
         self._served = set(served[self._world.encounters.hears(self._vehicle, served, self._env.now)].tolist())
 

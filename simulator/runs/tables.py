@@ -163,10 +163,11 @@ def _frozen(column: Values) -> Values:
 
 def _joined(parts: Sequence[Values], kind: pa.DataType) -> pa.Array:
     """Parts of a column as one array; masked values are null."""
-    if not all(isinstance(part, np.ndarray) for part in parts):
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(arrays) < len(parts):
         return pa.array([value for part in parts for value in part], type=kind)
-    masked = any(isinstance(part, np.ma.MaskedArray) for part in parts)
-    return pa.array((np.ma.concatenate if masked else np.concatenate)(parts), type=kind)
+    masked = any(isinstance(part, np.ma.MaskedArray) for part in arrays)
+    return pa.array((np.ma.concatenate if masked else np.concatenate)(arrays), type=kind)
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
