@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.mobility.compiler import compiled
+from fedmule.mobility.compiler import compiled, inner
 
 FloatArray = NDArray[np.float64]
 
@@ -35,7 +35,7 @@ def look_up(times: FloatArray, positions: FloatArray, t: FloatArray, right: bool
     return found
 
 
-@compiled
+@inner
 def waypoint_times(a: FloatArray, b: FloatArray, start_s: float, end_s: float) -> FloatArray:
     """Return the times of two paths within a span, ascending and each once, and the ends of the span."""
     found, count, i, j = np.empty(len(a) + len(b) + 2), 1, 0, 0

@@ -124,8 +124,15 @@ def linked(
 
     `extra_loss_db` ([m] or one for all) is what it loses because the radio at one end is weaker.
     """
-    loss_db = obstruction.loss_db(a, b) + radio.shadow_db(a, b) + extra_loss_db
-    return rates_bps(radio, np.hypot(*(b - a).T), loss_db) > 0
+    from fedmule.radio.stretches import rates_between  # slow to import, so only where needed
+
+    view, extra_db = obstruction.view(radio.shadowing), np.zeros(len(b)) + extra_loss_db
+    ends = np.zeros((len(b), 2)) + a, np.ascontiguousarray(b, dtype=float)
+    while True:
+        missing_db, rates = rates_between(view, radio.ladders.table, *ends, extra_db)
+        if missing_db != missing_db:  # nan: none is missing
+            return np.asarray(rates > 0)
+        radio.ladders.add(missing_db)
 
 
 class Stretch(NamedTuple):

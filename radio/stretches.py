@@ -103,6 +103,24 @@ def stretches(
     return np.nan, ends[:count], rates[:count]
 
 
+@compiled
+def rates_between(
+    view: View, rungs: Rungs, a: FloatArray, b: FloatArray, extra_db: FloatArray
+) -> tuple[float, FloatArray]:
+    """Rates [m] of the links between positions a [m,2] and b [m,2], after nan or a loss whose ladder is missing."""
+    rates = np.zeros(len(b))
+    for i in range(len(b)):
+        loss_db = extra_db[i] + _loss_db(view, a[i, 0], a[i, 1], b[i, 0], b[i, 1])
+        q = _first_at_least(rungs.losses_db, NONE, len(rungs.losses_db), loss_db)
+        if q == len(rungs.losses_db) or rungs.losses_db[q] != loss_db:
+            return loss_db, rates
+        distance_m = math.hypot(b[i, 0] - a[i, 0], b[i, 1] - a[i, 1])
+        k = _first_at_least(rungs.distances_m, rungs.first[q], rungs.first[q + 1], distance_m)
+        if k < rungs.first[q + 1]:
+            rates[i] = rungs.rates_bps[k]
+    return np.nan, rates
+
+
 @inner
 def _twice_as_long(values: FloatArray) -> FloatArray:
     longer = np.empty(2 * len(values))
