@@ -31,6 +31,7 @@ class Trajectories:
         self._queue_xy = np.empty((n, 4, 2))
         self._first = np.zeros(n, dtype=np.int64)
         self._last = np.zeros(n, dtype=np.int64)
+        self._paths: dict[int, tuple[FloatArray, FloatArray]] = {}  # those asked for since they changed
 
     def record(self, log: Callable[[Waypoints], None]) -> None:
         """Pass every waypoint to `log` as it is reached, from time 0 on: a complete trace of the movement.
@@ -73,9 +74,12 @@ class Trajectories:
         return _on_leg(t, *(each[clients] for each in (self._leave, self._arrive, self._from, self._to)))
 
     def path(self, client: int, until: float) -> tuple[FloatArray, FloatArray]:
-        """Times [k] and positions [k,2] of a client's waypoints from its current leg to beyond `until`."""
+        """Times [k] and positions [k,2] of a client's waypoints from its current leg to beyond `until`; read only."""
         if self.still:
             return np.array([0.0, np.inf]), self._from[[client, client]]
+        known = self._paths.get(client)
+        if known is not None and known[0][-1] > until:
+            return known
         while self._end_of(client) <= until:
             self._extend(np.array([client]))
         first, last = int(self._first[client]), int(self._last[client])
@@ -83,6 +87,7 @@ class Trajectories:
         times[0], times[1], times[2:] = self._leave[client], self._arrive[client], self._queue_t[client, first:last]
         positions[0], positions[1] = self._from[client], self._to[client]
         positions[2:] = self._queue_xy[client, first:last]
+        self._paths[client] = times, positions
         return times, positions
 
     def boxes(self, until: float) -> tuple[FloatArray, FloatArray]:
@@ -137,6 +142,7 @@ class Trajectories:
             self._arrive[late] = self._queue_t[late, self._first[late]]
             self._to[late] = self._queue_xy[late, self._first[late]]
             self._first[late] += 1
+            self._forget(late)
             late = late[self._arrive[late] < goal[late]]
 
     def _extend(self, clients: IntArray) -> None:
@@ -157,6 +163,11 @@ class Trajectories:
         self._queue_t[row, slot] = new.t[order]
         self._queue_xy[row, slot] = new.xy[order]
         self._last[client] += count
+        self._forget(client)
+
+    def _forget(self, clients: IntArray) -> None:
+        for client in clients.tolist():
+            self._paths.pop(client, None)
 
     def _move_to_front(self, client: IntArray) -> None:
         """Shift these queues back to their first slot, so that they do not grow forever."""

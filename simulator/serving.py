@@ -72,6 +72,7 @@ class PassingService(Service):
         self._clients: dict[Transfer, list[int]] = {}
         self._visits: dict[Transfer, simpy.Event] = {}  # succeeds when the visit's exchange has ended
         self._served: set[int] = set()  # whose present contact has had its exchange
+        self._noted: tuple[float, set[int]] | None = None  # when breaks were noted last, and who was served still
         self._busy: set[int] = set()  # heard while exchanging with another vehicle
         self._heard: list[tuple[float, int]] = []  # times and clients, ascending, until `_known_s`
         self._known_s = np.inf  # up to when it is known whom the vehicle hears
@@ -95,6 +96,7 @@ class PassingService(Service):
             self._plan()
 
     def jumped(self) -> None:
+        self._noted = None
         self._new_way()
         self._plan()
 
@@ -184,10 +186,12 @@ class PassingService(Service):
 
     def _note_breaks(self) -> None:
         """Note whose contact is over: when they are heard again, that is another one."""
-        if not self._served:
+        now = self._env.now
+        if not self._served or self._noted == (now, self._served):
             return
         served = np.array(sorted(self._served), dtype=np.int64)
-        self._served = set(served[self._world.encounters.hears(self._vehicle, served, self._env.now)].tolist())
+        self._served = set(served[self._world.encounters.hears(self._vehicle, served, now)].tolist())
+        self._noted = now, self._served.copy()
 
     def _expect(self, client: int) -> None:
         """Note when the vehicle will hear this client next; a link that has had its exchange must break first."""
