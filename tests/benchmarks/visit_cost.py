@@ -109,10 +109,8 @@ class Run:
         return not self._over.processed
 
     def close(self) -> None:
-        simulation = self._simulation
         with self._program.active():
-            simulation.world.positions.trajectories.finish(simulation.env.now)
-            self._log.close(simulation.ledger.finish(simulation.env.now, *simulation.count_reports()))
+            self._log.release()
 
 
 def _part(name: str) -> Any:
