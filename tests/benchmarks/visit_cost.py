@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Any
 
 STORIES = ("warzone", "earthquake", "wildlife", "underwater", "city", "blackout")
+ROOT = Path(__file__).parents[2]
 FROZEN = Path(__file__).parent / "frozen"
 AT_A_TIME = 10  # contacts of one program before it is the other's turn
 KINDS = {"visits": "vehicle.in_passing=false", "contacts": "vehicle.in_passing=true"}
@@ -34,19 +35,15 @@ KINDS = {"visits": "vehicle.in_passing=false", "contacts": "vehicle.in_passing=t
 class Program:
     """A checkout of the package. Its modules are those that `import fedmule` finds while it is `active`."""
 
-    def __init__(self, folder: Path | None, scratch: Path) -> None:
-        self._modules: dict[str, ModuleType] | None = None if folder else _modules()
-        if folder:
-            scratch.mkdir()
-            (scratch / "fedmule").symlink_to(folder.resolve(), target_is_directory=True)
+    def __init__(self, folder: Path, scratch: Path) -> None:
+        self._modules: dict[str, ModuleType] = {}
+        scratch.mkdir()
+        (scratch / "fedmule").symlink_to(folder.resolve(), target_is_directory=True)
         self._path = str(scratch)
 
     @contextmanager
     def active(self) -> Iterator[None]:
         """Make this the package `fedmule` for the moment."""
-        if self._modules is None:
-            yield
-            return
         others = _modules()
         for name in others:
             del sys.modules[name]
@@ -70,8 +67,7 @@ def checkout(place: str, scratch: Path) -> Path:
     """A folder with a state of the package: as given, or a revision that is unpacked there."""
     if Path(place).is_dir():
         return Path(place)
-    root = Path(__file__).parents[2]
-    packed = subprocess.run(["git", "-C", str(root), "archive", place], capture_output=True, check=True).stdout
+    packed = subprocess.run(["git", "-C", str(ROOT), "archive", place], capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(scratch / "revision", filter="data")
     return scratch / "revision"
@@ -178,8 +174,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        _part("simulator.engine")
-        programs = [Program(None, scratch / "own")]
+        programs = [Program(ROOT, scratch / "own")]
         if given.against:
             programs.append(Program(checkout(given.against, scratch), scratch / "other"))
         print(table({story: measure(programs, story, given.rounds, tuple(given.set)) for story in given.stories}))
