@@ -51,8 +51,8 @@ class Ladders:
         self.table = Rungs(
             np.array(losses_db),
             np.cumsum([0, *(len(each.distances_m) for each in steps)]),
-            np.concatenate([each.distances_m for each in steps]),
-            np.concatenate([each.rates_bps for each in steps]),
+            np.concatenate([each.distances_m for each in steps]).astype(float),
+            np.concatenate([each.rates_bps for each in steps]).astype(float),
         )
 
 
