@@ -146,7 +146,7 @@ def undamaged(folder: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError, KeyError, TypeError, ArrowException) as error:
         text = str(error).strip().splitlines()
-        raise UserError(f"{folder}: cannot be read, a file is damaged: {text[0] if text else error!r}") from None
+        raise UserError(f"{folder}: cannot be read, a file is damaged: {text[0] if text else repr(error)}") from None
 
 
 def _table_in(file: Path, parse: Callable[[str], Any]) -> dict[str, Any]:

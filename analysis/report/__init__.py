@@ -24,10 +24,7 @@ def content_of(folder: Path) -> Content:
     if not (is_run or is_study):
         what = "is neither a run folder (it has no manifest.json) nor a study's (it has no index.parquet)"
         raise UserError(f"{folder}: {what if folder.exists() else 'no such folder'}")
-    try:
-        loaded = load_run(folder) if is_run else load_study(folder)
-    except (ValueError, FileNotFoundError) as error:  # a file that is truncated or missing
-        raise UserError(f"{folder}: is damaged and cannot be read: {error}") from error
+    loaded = load_run(folder) if is_run else load_study(folder)
     return run_content(loaded) if isinstance(loaded, Run) else study_content(loaded)
 
 

@@ -36,7 +36,7 @@ def export_model(
         content = _onnx(model, read_sheet(folder))
     except Exception as error:  # torch raises many types
         reason = str(error).strip().splitlines()
-        raise UserError(f"{folder}: this model cannot be exported: {reason[0] if reason else error!r}") from None
+        raise UserError(f"{folder}: this model cannot be exported: {reason[0] if reason else repr(error)}") from None
     file.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(file, content)
 

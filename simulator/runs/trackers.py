@@ -100,7 +100,7 @@ def tracker(name: str, folder: Path, scenario: Scenario) -> Tracker:
             folder.rmdir()
         reason = str(error).strip().splitlines()
         hint = "; MLFLOW_TRACKING_URI names a server, such as http://localhost:5000" * (name == "mlflow")
-        raise UserError(f"--log-to {name}: cannot be started: {reason[0] if reason else error!r}{hint}") from None
+        raise UserError(f"--log-to {name}: cannot be started: {reason[0] if reason else repr(error)}{hint}") from None
 
 
 def _numbers(values: dict[str, Any]) -> Iterator[tuple[str, float]]:

@@ -76,14 +76,20 @@ def test_facts_count_visits_contacts_and_bytes(small: Small, tmp_path: Path) -> 
     assert facts[QUANTITIES["bytes"].words].startswith(f"{megabytes(sent)} in ")
 
 
+def begin(manifest: Path, target: Path) -> None:
+    """Write the manifest of a run as it was before the run ended."""
+    content = json.loads(manifest.read_text())
+    ended = {"finished": False, "stopped_by": None, "digests": None}
+    target.write_text(json.dumps({**content, **ended}))
+
+
 def test_a_run_that_was_killed(small: Small, tmp_path: Path) -> None:
     """The folder of a run under way: streams, no summary."""
     run_scenario(small(), str(tmp_path / "complete"))
     cut = tmp_path / "cut"
     cut.mkdir()
     shutil.copy(tmp_path / "complete" / "scenario.toml", cut)
-    manifest = json.loads((tmp_path / "complete" / "manifest.json").read_text())
-    (cut / "manifest.json").write_text(json.dumps({**manifest, "finished": False, "stopped_by": None}))
+    begin(tmp_path / "complete" / "manifest.json", cut / "manifest.json")
     for name in ("contacts", "clients", "track", "graph"):
         table = read_table(tmp_path / "complete", name)
         writer = TableWriter(cut, name)
@@ -103,6 +109,7 @@ def test_a_run_that_just_began(small: Small, tmp_path: Path) -> None:
     run_scenario(small(), str(tmp_path / "run"))
     for file in (tmp_path / "run").glob("*.parquet"):
         file.unlink()
+    begin(tmp_path / "run" / "manifest.json", tmp_path / "run" / "manifest.json")
     assert drawn(tmp_path / "run") == ["map"]
     assert "no client has been visited" in missing(tmp_path / "run")
     assert content_of(tmp_path / "run").findings[0] == "Nothing was learnt from others: no client has been visited."
@@ -289,7 +296,7 @@ def test_a_folder_that_is_neither_run_nor_study(tmp_path: Path, capsys: pytest.C
     (tmp_path / "manifest.json").write_text("{")
     (tmp_path / "scenario.toml").write_text("")
     assert main(["report", str(tmp_path)]) == 2
-    assert "is damaged and cannot be read" in capsys.readouterr().err
+    assert "cannot be read, a file is damaged: Expecting property name" in capsys.readouterr().err
 
 
 def test_invalid_formats_and_output_folders(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -218,9 +218,9 @@ def test_a_search_of_whole_numbers_runs_and_continues(tmp_path: Path, capsys: py
     assert capsys.readouterr().out == out
     assert Path("f/find.json").read_bytes() == before
     assert {run: Path("f", run, "summary.json").stat().st_mtime_ns for run in study.index["run"]} == written
-    items = content_of(Path("f")).items
-    assert [item.name for item in items] == ["find", "effect", "accuracy"]
-    assert items[0].text == out.strip()
+    content = content_of(Path("f"))
+    assert [item.name for item in content.items] == ["find", "effect", "accuracy"]
+    assert content.findings[0] == out.strip().replace("stop.visits", "Stop visits", 1)
 
 
 def test_from_python_where_the_quantity_falls() -> None:
