@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from making import Waypoint
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -26,6 +25,7 @@ from fedmule.learning.evaluate import Evaluator
 from fedmule.learning.models.logistic import MLR
 from fedmule.learning.models.mlp import MLP
 from fedmule.learning.models.module import ModuleModel, cnn
+from fedmule.mobility.models.waypoint import Waypoint
 from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories, position_at
 from fedmule.simulator.scenario.algorithms import RwsadmmKeys
@@ -190,7 +190,8 @@ def prior_evaluation_benchmark(clients: int, rounds: int) -> tuple[float, float]
 
 def positions_benchmark(clients: int, rounds: int) -> tuple[float, float]:
     """Everyone's position at a time against one interpolation per client."""
-    trajectories = Trajectories(Waypoint(Terrain((5e3, 5e3)), clients, Streams(0).draw("mobility")))
+    walking = Waypoint(Terrain((5e3, 5e3)), clients, Streams(0).draw("mobility"), (0.5, 1.5), (0.0, 60.0), None)
+    trajectories = Trajectories(walking)
     trajectories.positions(100.0)
     paths = [trajectories.path(i, 100.0) for i in range(clients)]
     now = np.array([100.0])
