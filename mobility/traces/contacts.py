@@ -19,6 +19,7 @@ from fedmule.mobility.traces.trace import FloatArray, IntArray, Legs, Trace
 TOUCH_M = 1e-9  # tolerance beyond the range, so that rounding does not decide whether a touch counts
 SAME_S = 1e-9  # contacts of a pair with a gap no longer than this are one
 START, END, X, Y, TO_X, TO_Y = range(6)  # columns of a table of legs
+CLEARLY = 1 + 1e-6  # times a limit: beyond this rounding plays no part
 ENTRY_COST = 3.0  # cost of entering a leg in the grid relative to testing a pair; sets the length of slices
 
 
@@ -253,15 +254,18 @@ def _within(legs: FloatArray, a: int, b: int, range_m: float) -> tuple[float, fl
     gx, gy, vx, vy = bx - ax, by - ay, bvx - avx, bvy - avy
     span = high - low
     reach = range_m + TOUCH_M
-    starts_near = math.hypot(gx, gy) <= reach
-    speed = math.hypot(vx, vy)
-    if speed * span < TOUCH_M:  # at rest, or side by side
+    starts_near = _near(gx, gy, reach)
+    if _near(vx * span, vy * span, CLEARLY * TOUCH_M) and math.hypot(vx, vy) * span < TOUCH_M:  # at rest, or side by side
         return (low, high) if starts_near else (np.nan, np.nan)
-    ends_near = math.hypot(gx + vx * span, gy + vy * span) <= reach
+    ends_near = _near(gx + vx * span, gy + vy * span, reach)
     if starts_near and ends_near:
         return low, high
-    nearest = -(gx * vx + gy * vy) / (vx * vx + vy * vy)
-    apart = abs(gx * vy - gy * vx) / speed
+    cross, square = gx * vy - gy * vx, vx * vx + vy * vy
+    if not starts_near and not ends_near and cross * cross > CLEARLY * reach * reach * square:
+        return np.nan, np.nan  # they pass at a distance
+    speed = math.hypot(vx, vy)
+    nearest = -(gx * vx + gy * vy) / square
+    apart = abs(cross) / speed
     half = math.sqrt(max(0.0, (range_m - apart) * (range_m + apart))) / speed
     if starts_near:
         return low, low + min(max(nearest + half, 0.0), span)
@@ -270,6 +274,15 @@ def _within(legs: FloatArray, a: int, b: int, range_m: float) -> tuple[float, fl
     if apart > reach or nearest < 0.0 or nearest > span:
         return np.nan, np.nan
     return low + max(nearest - half, 0.0), low + min(nearest + half, span)
+
+
+@compiled
+def _near(x: float, y: float, reach: float) -> bool:
+    """Whether hypot(x, y) ≤ reach; the root, which is slow, is taken only where rounding could decide."""
+    square, limit = x * x + y * y, reach * reach
+    if square * CLEARLY < limit:
+        return True
+    return square <= limit * CLEARLY and math.hypot(x, y) <= reach
 
 
 @compiled
