@@ -22,7 +22,7 @@ Table = list[list[str]]  # the first row is the header
 
 LATE = ("late_token_test_acc", "late_personal_test_acc")  # of clients that joined late
 PERSONAL, POOLED = "personal_test_acc_mean", "personal_test_acc_weighted"  # over clients, over test samples
-ALONE = "alone_test_acc_mean"  # of training alone, on one's own clock
+ALONE = "alone_test_acc_mean"  # of training alone, on the client's own clock
 DIFFERENCES = (
     "Mean difference ± 95 % interval, paired by seed; a star: more than chance in a t test, with Holm's correction for "
     "all differences of a row."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,14 @@ def kernels_for(*tensors: Tensor) -> Any:
     number = tensors[0].dtype
     if number not in (torch.float32, torch.float64):
         return None
-    if not all(t.is_cpu and t.dtype == number and t.is_contiguous() for t in tensors):
-        return None
+    for tensor in tensors:  # asked several times per update: a loop, since a generator takes twice as long
+        if not (tensor.is_cpu and tensor.dtype is number and tensor.is_contiguous()):
+            return None
+    return _kernels()
+
+
+@cache
+def _kernels() -> Any:
     from fedmule.learning import kernels  # slow to import, so only where needed
 
     return kernels

@@ -248,7 +248,8 @@ class Algorithm:
         """Update with exactly the delivered clients: each trains on what it was sent, and the results are combined."""
         if contact.sent is None:
             sent = self.send(contact.clients, contact.progress, contact.visited, contact.near)
-            contact = replace(contact, sent=sent)
+            given = contact.clients, contact.neighbourhood, contact.progress, contact.visited, contact.near
+            contact = Contact(*given, contact.ended_s, sent, contact.steps)  # a third of the time of `replace`
         self.meet(contact)
         participation, kappa = self.participations[contact.clients], self.kappa
         count = self.settings.local_steps if contact.steps is None else contact.steps

@@ -78,12 +78,11 @@ class MLP:
     ) -> tuple[Tensor, float] | None:
         """Take all steps of a visit by compiled loops; None if they cannot or a subclass overrides `gradient`."""
         pull = pull or Pull(x, 0.0)
-        prior = x.new_empty(len(x), 0) if prior is None else prior  # [S,0]: nothing is added
-        kernels = kernels_for(x, data.features, pull.anchor, prior)
+        kernels = kernels_for(x, data.features, pull.anchor, *(() if prior is None else (prior,)))
         if kernels is None or type(self).gradient is not MLP.gradient:
             return None
         starts, rows, samples = x.numpy(), batches.numpy(), (data.features.numpy(), data.labels.numpy())
-        priors = prior.numpy()
+        priors = np.empty((len(starts), 0), starts.dtype) if prior is None else prior.numpy()  # [S,0]: nothing is added
         size, number = rows.shape[2], starts.dtype.type
         anchors, eps = pull.anchor.view(-1, self.parameters).numpy(), kernels.widths(pull.eps, starts[0])
         model, layers, space = self._workspace(kernels, size, starts.dtype)

@@ -255,7 +255,9 @@ def _within(legs: FloatArray, a: int, b: int, range_m: float) -> tuple[float, fl
     span = high - low
     reach = range_m + TOUCH_M
     starts_near = _near(gx, gy, reach)
-    if _near(vx * span, vy * span, CLEARLY * TOUCH_M) and math.hypot(vx, vy) * span < TOUCH_M:  # at rest, or side by side
+    if (
+        _near(vx * span, vy * span, CLEARLY * TOUCH_M) and math.hypot(vx, vy) * span < TOUCH_M
+    ):  # at rest, or side by side
         return (low, high) if starts_near else (np.nan, np.nan)
     ends_near = _near(gx + vx * span, gy + vy * span, reach)
     if starts_near and ends_near:

@@ -1,4 +1,4 @@
-"""fedmule new: a scenario file of one's own, from one that ships."""
+"""fedmule new: a scenario file of your own, from one that ships."""
 
 from __future__ import annotations
 
