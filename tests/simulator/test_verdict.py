@@ -93,3 +93,10 @@ def test_the_interval_is_that_of_a_paired_t_test(gains: list[float]) -> None:
     if np.std(gains) > 1e-3:
         found = stats.ttest_rel(personal, alone).confidence_interval(0.95)
         assert width == pytest.approx((found.high - found.low) / 2)
+
+
+def test_rounding_makes_nobody_better_or_worse_off() -> None:
+    """The same accuracy, added up in another order, may differ in its last digit."""
+    alone = np.array([0.3, 0.5, 0.7, 0.2])
+    found = over_alone(alone + np.array([1e-16, -1e-16, 0.1, -0.05]), alone, "rwsadmm", "vehicle")
+    assert (found["clients_better_off"], found["clients_worse_off"]) == (1, 1)
