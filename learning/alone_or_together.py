@@ -54,12 +54,14 @@ class AloneOrTogether:
         self.choice = np.full(clients, TRYING)
         self._settled = np.zeros(clients, dtype=bool)  # has chosen at `try_at` or later
         self.counts = np.zeros((clients, 3))  # samples held out, those only the token gets wrong, those only alone
+        self.own_label_counts = np.zeros((clients, 3))  # the same for the token with the client's own labels
         self._results = 0  # of all clients, so far
         self._results_then = np.zeros(clients, dtype=np.int64)  # at each client's last trial
         self._contacts_alone = np.zeros(clients, dtype=np.int64)
         self._judged: dict[int, tuple[int, NDArray[np.bool_]]] = {}  # steps and errors of a client's trial alone
         self._asked = np.zeros(clients, dtype=np.int64)  # steps of the model alone that was last asked for
-        self._further: dict[int, Tensor] = {}  # models [d] alone that were trained on, beyond the longest plan
+        # Models [d] alone that were trained beyond the longest plan, and the participation up to which they were.
+        self._further: dict[int, tuple[int, Tensor]] = {}
         algorithm.withheld[:] = np.floor(HELD_OUT * task.data.train_count)
 
     # --- who takes part -------------------------------------------------------------------------------------------
@@ -91,7 +93,7 @@ class AloneOrTogether:
 
     def forget(self, clients: IntArray) -> None:
         """Forget the trials of clients whose data have changed."""
-        self.counts[clients] = 0
+        self.counts[clients] = self.own_label_counts[clients] = 0
         self._asked[clients] = 0
         for client in clients.tolist():
             self._judged.pop(client, None)
@@ -109,7 +111,7 @@ class AloneOrTogether:
             return None
         self._asked[client] = self.alone.reached(now_s)[client]
         further = self._further.get(client)
-        return self.alone.model(client, now_s) if further is None else further.to(self._algorithm.device)
+        return self.alone.model(client, now_s) if further is None else further[1].to(self._algorithm.device)
 
     def improved(self, now_s: float) -> IntArray:
         """Return the clients whose models trained alone, which they use, are better than when last asked for."""
@@ -130,7 +132,8 @@ class AloneOrTogether:
         differences of clients: (τ² d_i + v_i µ)/(τ² + v_i), empirical Bayes.
         """
         ripe = self._results_then >= RIPE * self._results
-        counts = self.counts * ripe[:, None]
+        own_labels = self._algorithm.adds_labels & (self.own_label_counts[:, :1] > 0)  # [n,1]
+        counts = np.where(own_labels, self.own_label_counts, self.counts) * ripe[:, None]
         tried = counts[counts[:, 0] > 0]
         if not len(tried):
             return np.zeros(len(clients)), 0.0, math.inf
@@ -156,7 +159,8 @@ class AloneOrTogether:
             young = self._results < len(
                 self.choice
             )  # less than a result per client: worth taking only if that is clear
-            most = -error if young else 0 if mean > error else error
+            enough = error * (CLEAR if self._algorithm.adds_labels else CLEAR_LATER)
+            most = -error if young else 0 if mean > enough else enough
             self.choice[clients] = np.where(better > most, ALONE, TOGETHER)
             self._settled[clients] = True
         elif (self.counts[:, 0] > 0).sum() >= FEWEST and mean < -clear * error:
@@ -174,25 +178,31 @@ class AloneOrTogether:
         if client not in self._judged or self._judged[client][0] < steps:
             self._judged[client] = steps, judge(self._task, self._train(client, held, steps), rows, labels).wrong
         alone = self._judged[client][1]
-        found = np.array([held, (token & ~alone).sum(), (alone & ~token).sum()])
         self._results_then[client] = self._results
-        self.counts[client] += (FRESH if self.counts[client, 0] else 1.0) * (found - self.counts[client])
+        fresh = FRESH if self.counts[client, 0] else 1.0
+        self.counts[client] += fresh * (_counts(token, alone) - self.counts[client])
+        if (with_labels := self._algorithm.wrong_with_own_labels(client)) is not None:
+            self.own_label_counts[client] = _counts(with_labels, alone)
 
     def _train_on(self, client: int, now_s: float) -> None:
         """Let a client alone take the steps of this contact on its own model, if its plans are too short for the run.
 
         Plans are limited to what a simulation can afford; a client that is met often enough would take more steps from
-        the token than alone. It has had the time for them: this is its own clock.
+        the token than alone. It has had the time for them: this is its own clock. So it also takes those of earlier
+        contacts since its longest plan was over, whether it chose to be alone by then or not.
         """
-        settings, participation = self._task.settings, self._algorithm.participations[[client]]
+        settings, now = self._task.settings, int(self._algorithm.participations[client])
         longest, samples = self.alone.longest, int(self._task.data.train_count[client])
-        if longest * settings.batch_size >= PASSES * samples or int(participation[0]) * settings.local_steps <= longest:
+        if longest * settings.batch_size >= PASSES * samples or now * settings.local_steps <= longest:
             return
         x = self.own_model(client, now_s)
         if x is None or self.alone.reached(now_s)[client] < longest:
             return
-        steps = Steps(np.array([client]), participation, 0, settings.local_steps)
-        self._further[client] = self._algorithm.train_alone(x.unsqueeze(0), steps)[0]
+        done = self._further[client][0] if client in self._further else -(-longest // settings.local_steps) - 1
+        for participation in range(done + 1, now + 1):
+            steps = Steps(np.array([client]), np.array([participation]), 0, settings.local_steps)
+            x = self._algorithm.train_alone(x.unsqueeze(0), steps)[0]
+        self._further[client] = now, x
 
     def _train(self, client: int, held: int, steps: int) -> Tensor:
         """Train alone for this many steps on what is not held out, with a step size that falls to zero."""
@@ -205,3 +215,8 @@ class AloneOrTogether:
         rows = task.data.first[client] + (drawn * count).astype(np.int64).reshape(steps, 1, size)
         batches = torch.from_numpy(rows).to(start.device)
         return train(task, start, batches, FIRST * task.settings.step_size)[0]
+
+
+def _counts(token: NDArray[np.bool_], alone: NDArray[np.bool_]) -> FloatArray:
+    """Count the samples held out [3], those only the token gets wrong, and those only the model trained alone."""
+    return np.array([len(token), (token & ~alone).sum(), (alone & ~token).sum()], dtype=np.float64)

@@ -147,6 +147,7 @@ class Learner:
                 alone.arrive(clients, now_s)
             if self.choice is not None:
                 self.choice.forget(clients)
+            self.algorithm.forget(clients)
             self.evaluator.changed(clients)
             self.refresh(now_s)
 

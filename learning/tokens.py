@@ -15,7 +15,7 @@ from torch import Tensor
 from fedmule.learning.algorithms.base import BYTES_PER_NUMBER, Algorithm, Contact, Exchange, IntArray, Update, Work
 
 Result = TypeVar("Result")
-Part = Tensor | float  # of what a vehicle carries
+Part = Tensor | NDArray[np.float64] | float  # of what a vehicle carries
 
 
 class Carried:
@@ -85,11 +85,15 @@ class Carried:
     def _held(self) -> dict[str, Part]:
         """A copy of what the algorithm holds."""
         held = {name: getattr(self._algorithm, name) for name in self._algorithm.carried}
-        return {name: part.clone() if isinstance(part, Tensor) else part for name, part in held.items()}
+        return {name: _copy(part) for name, part in held.items()}
+
+
+def _copy(part: Part) -> Part:
+    return part.clone() if isinstance(part, Tensor) else part.copy() if isinstance(part, np.ndarray) else part
 
 
 def _mean(parts: Sequence[Part]) -> Part:
-    """Return the mean of tensors of one shape, or of numbers."""
+    """Return the mean of tensors or arrays of one shape, or of numbers."""
     if isinstance(parts[0], Tensor):
         return torch.stack([part for part in parts if isinstance(part, Tensor)]).mean(dim=0)
     return sum(parts) / len(parts)
@@ -131,6 +135,7 @@ class AddedUp(Carried):
         result = super()._change(vehicle, clients, change)
         # The update measured those new to all from the token: y += (Σ (c − y) + Σ (c − c_stored)) / counted.
         moved = counted * (self._by_vehicle[vehicle]["token"] - before) + new * (before - self._start)
+        assert isinstance(moved, Tensor)
         own = self._known[vehicle][vehicle]
         self._known[vehicle][vehicle] = Changes(own.contacts + 1, own.total + moved)
         self._add_up(vehicle)

@@ -300,7 +300,8 @@ class Simulation:
     def _vehicle(self, number: int, keys: VehicleKeys) -> Vehicle:
         draws = self._own_stream("walk", number)
         log = self._log_vehicle
-        return Vehicle(self.env, self.world, keys, log, number, draws, self._load_of, self._progress)
+        what_it_knows = self._progress, lambda: self.learner.algorithm.frozen(self._progress())
+        return Vehicle(self.env, self.world, keys, log, number, draws, self._load_of, *what_it_knows)
 
     def _progress(self) -> float:
         return self.ledger.progress(self.env.now)

@@ -43,6 +43,7 @@ class Vehicle:
         draws: np.random.Generator,
         load_of: LoadOf,
         progress: Callable[[], float],
+        frozen: Callable[[], bool],
     ) -> None:
         self._env = env
         self._world = world
@@ -51,6 +52,8 @@ class Vehicle:
         self._give_up_s = keys.give_up_s
         self._reaching: Reaching = reaching(keys, world, number, load_of)
         self._progress = progress  # share of the run that is over
+        self._frozen = frozen  # whether the token is final
+        self._frozen_s = np.inf  # since when
         self._logbook = Logbook(len(world.graph.members))
         self._route = world.routes[number]
         # Whether its walk asks for what clients report at contacts.
@@ -86,7 +89,9 @@ class Vehicle:
     def choose(self) -> int:
         """The client to drive to next."""
         now, driving = self._env.now, self._world.driving[self.number]
-        here = Here(self.client, self.xy, now, self._progress(), self._logbook.past, driving)
+        if self._frozen_s > now and self._frozen():
+            self._frozen_s = now
+        here = Here(self.client, self.xy, now, self._progress(), self._logbook.past, driving, self._frozen_s)
         client = self._world.walks[self.number].next(here, self._draws)
         members = self._world.graph.members
         if not (isinstance(client, int | np.integer) and 0 <= client < len(members) and members[client]):

@@ -307,6 +307,18 @@ class Algorithm:
     def introduce(self, client: int, near: IntArray) -> None:
         """Add a client that joins late; `near` are the clients known to be close to it."""
 
+    @property
+    def adds_labels(self) -> bool:
+        """Whether clients that take the token for good now add their own label frequencies to it."""
+        return False
+
+    def wrong_with_own_labels(self, client: int) -> NDArray[np.bool_] | None:
+        """Return which samples held out are wrong by a client's last token with its own labels; None: it has not tried."""
+        return None
+
+    def forget(self, clients: IntArray) -> None:
+        """Forget what these clients have reported about their data, which have changed."""
+
     def tokens(self, clients: IntArray) -> Tensor:
         """Return the token each of these clients would receive now: [d] if it is the same for all, else [S,d]."""
         return self.token

@@ -38,6 +38,7 @@ class Overfitting:
         count = task.data.train_count
         self.held = np.floor(HELD_OUT * count * (np.arange(len(count)) % EVERY == 0) * (centre == "held_out"))
         self.held = self.held.astype(np.int64)  # [n] the last training samples of each client
+        self.anybody = bool(self.held.any())
 
     def losses(self, clients: IntArray, y: Tensor) -> Tensor:
         """Return the mean losses [S,2] of tokens y, [d] or [S,d], on samples learnt from and held out; nan if none."""

@@ -8,14 +8,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from fedmule.learning.algorithms.base import Contact, IntArray, Parcel, Steps, Task, Work
+from fedmule.learning.algorithms.base import Contact, FloatArray, IntArray, Parcel, Steps, Task, Work
 from fedmule.learning.algorithms.overfitting import MEMORY, Centre, Overfitting, share_back
+from fedmule.learning.algorithms.own_labels import OwnLabels, Rule
 from fedmule.learning.algorithms.tube import Tube, anchor_of
+from fedmule.learning.data.client_data import ClientData
+from fedmule.learning.errors import DataError
+from fedmule.learning.models.protocol import Model, ends_in_bias
 from fedmule.learning.steps import clip, kernels_for
 
 CROWD = 0.75
+NOT_BEFORE = 0.1  # share of the run before which the token is not worth a trial of own labels
+GENTLE = 0.6  # step size after the opening ÷ learning.step_size, unless it is given
 
 
 def dual_of(x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, eps: float | Tensor) -> Tensor:
@@ -53,14 +60,23 @@ class Relay(Tube):
     where few samples would be learnt by heart. By default ζ follows what some clients find on samples that they hold
     out. Everyone knows the model y⁰ that all began with, so a client finds ζλ̄ from the token and a number that comes
     with it. Where the tube has a width nothing is given back.
+
+    At the opening clients add their own labels to the token that they take, if trials say so (see `OwnLabels`).
     """
 
     state_copies = 2
-    carried = ("token", "arrived", "loss_learnt", "loss_held_out")
+    carried = ("token", "arrived", "loss_learnt", "loss_held_out", "label_sums", "trial_sums")
 
-    def __init__(self, task: Task, centre: Centre, **tube: Any) -> None:
-        super().__init__(task, **tube)
+    def __init__(
+        self, task: Task, centre: Centre, own_labels: Rule, fine_tune_step_size: float | None, **tube: Any
+    ) -> None:
+        gentle = GENTLE * task.settings.step_size
+        step_size = gentle if fine_tune_step_size is None else fine_tune_step_size
+        super().__init__(task, fine_tune_step_size=step_size, **tube)
         self._centre = centre
+        self.own_labels = OwnLabels(task, own_labels)
+        self.label_sums, self.trial_sums = np.zeros(task.data.classes + 2), np.zeros(4)
+        self.added = np.zeros(task.data.clients, dtype=bool)  # has added its own labels to the token it took
         self.overfitting = Overfitting(task, centre)
         self.loss_learnt = self.loss_held_out = 0.0  # of tokens, sums over reports, the older the less
         self.arrived = (
@@ -79,11 +95,40 @@ class Relay(Tube):
         arrived = torch.from_numpy(np.array([[int(self.arrived)]]))
         return [{**parcel, "arrived": arrived} for parcel in super().send(clients, progress, visited, near)]
 
+    @classmethod
+    def check_model(cls, model: Model, data: ClientData, **keys: Any) -> None:
+        if keys.get("own_labels") is True and not ends_in_bias(model, data):
+            raise DataError("needs a model whose last parameters are the bias of a linear layer, one for each class")
+
+    def start(self, clients: IntArray, sent: Sequence[Parcel], progress: float) -> Work:
+        work = super().start(clients, sent, progress)
+        if "alone" in work and self.adds_labels and not (own := self.released[clients]).all():
+            shifts = [self.own_labels.shift(client, self.label_sums) for client in clients[~own].tolist()]
+            work["x"][torch.from_numpy(~own).to(self.device), -self.data.classes :] += self._shifts(shifts)
+        return work
+
+    def took(self, clients: IntArray, work: Work, progress: float) -> None:
+        if "alone" in work:
+            self.added[clients] |= self.adds_labels & ~self.released[clients]
+        super().took(clients, work, progress)
+
+    @property
+    def adds_labels(self) -> bool:
+        """Whether clients that take the token now add their own labels to it."""
+        return self.own_labels.used(self.trial_sums)
+
+    def wrong_with_own_labels(self, client: int) -> NDArray[np.bool_] | None:
+        wrong = self.own_labels.wrong.get(client)
+        return None if wrong is None else wrong.cpu().numpy()
+
+    def forget(self, clients: IntArray) -> None:
+        self.own_labels.forget(clients)
+
     def start_together(self, clients: IntArray, sent: Sequence[Parcel]) -> Work:
         work = super().start_together(clients, sent)
         parts = [parcel["arrived"] for parcel in sent]
         work["arrived"] = parts[0] if len(parts) == 1 else torch.cat(parts)  # [S,1] when they were sent off
-        if self.overfitting.held.any():
+        if self.overfitting.anybody:
             work["losses"] = self.overfitting.losses(clients, work["y"])
         return work
 
@@ -95,7 +140,21 @@ class Relay(Tube):
             if math.isfinite(learnt + held_out):
                 self.loss_learnt = known * self.loss_learnt + learnt
                 self.loss_held_out = known * self.loss_held_out + held_out
+        self.label_sums = self.own_labels.report(contact.clients, self.label_sums)
+        if self.own_labels.tries and contact.progress >= NOT_BEFORE:
+            self._try_own_labels(contact.clients, work["y"])
         return moved
+
+    def _try_own_labels(self, clients: IntArray, y: Tensor) -> None:
+        """Let clients that hold samples out try the tokens y that they were sent with their own labels."""
+        held = np.maximum(self.withheld[clients], self.overfitting.held[clients]).tolist()
+        for client, token, out in zip(clients.tolist(), y.expand(len(clients), -1), held, strict=True):
+            if out and self.own_labels.due(client, self.arrived):
+                sums = self.label_sums, self.trial_sums
+                self.trial_sums = self.own_labels.compare(client, out, token, self.arrived, *sums)
+
+    def _shifts(self, shifts: list[FloatArray]) -> Tensor:
+        return torch.from_numpy(np.stack(shifts)).to(self.token)
 
     def _batch_pool(self, work: Work, steps: Steps) -> IntArray:
         """Leave out the samples on which tokens are evaluated, until clients train alone."""

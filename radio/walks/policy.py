@@ -29,6 +29,12 @@ class Here:
     progress: float = 0.0  # share of the run that is over
     past: Past = NOTHING  # its own contacts so far
     driving: Driving | None = None  # how it finds its way
+    frozen_s: float = np.inf  # since when its token is final: who gets it has no use for another visit
+
+    def still_waiting(self, clients: IntArray) -> IntArray:
+        """Return those of these clients that lack the final token; all of them before there is one, or if none does."""
+        lacking = clients[self.past.delivered_s[clients] < self.frozen_s] if self.now_s >= self.frozen_s else clients
+        return lacking if lacking.size else clients
 
     def age_s(self, clients: IntArray) -> FloatArray:
         """Seconds [m] since the last exchange of these clients with this vehicle that got through; ∞ for never."""

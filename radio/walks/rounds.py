@@ -1,4 +1,7 @@
-"""Policies that visit everyone in rounds: the nearest unvisited client, or the one visited longest ago."""
+"""Policies that visit everyone in rounds: the nearest unvisited client, or the one visited longest ago.
+
+Once the token is final, both visit those first who lack it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class NearestUnvisited(Policy):
 
     def next(self, here: Here, draws: np.random.Generator) -> int:
         """Choose the nearest client left in this pass."""
-        everyone = self.graph.reachable
+        everyone = here.still_waiting(self.graph.reachable)
         left = everyone[~self._chosen[everyone]]
         if not left.size:
             self._chosen[:] = False
@@ -40,7 +43,7 @@ class OldestFirst(Policy):
 
     def next(self, here: Here, draws: np.random.Generator) -> int:
         """Choose the client chosen longest ago."""
-        everyone = self.graph.reachable
+        everyone = here.still_waiting(self.graph.reachable)
         at = self._chosen_at[everyone]
         client = self.nearest(everyone[at == at.min()], here.xy)
         self._choices += 1

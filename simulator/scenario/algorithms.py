@@ -70,7 +70,13 @@ class RwsadmmKeys(Part):
         "divided by that on samples that one client in four holds out until learning.open_at",
     )
     token_mean: Share | None = key(None, f"slack, relay: {TOKEN_MEAN}; by default 0.25 for relay, 0 for slack")
-    fine_tune_step_size: NotNegative | None = key(None, f"slack, relay: {FINE_TUNE_STEP_SIZE}")
+    fine_tune_step_size: NotNegative | None = key(None, f"slack, relay: {FINE_TUNE_STEP_SIZE}, for relay half of it")
+    own_labels: Literal["held_out"] | bool = key(
+        "held_out",
+        "relay: clients add the logarithm of how much more often they have each label than all clients do to the scores "
+        "of the token that they take from learning.open_at on; held_out: if that is better on samples held out. Not "
+        "with learning.prior, which does so all along",
+    )
     try_at: Share | None = key(
         None,
         "slack, relay: share of the run by which each client has chosen between the token and training alone; 0: all "

@@ -303,7 +303,10 @@ def test_who_is_alone_takes_part_now_and_then(shared: Any) -> None:
 
 
 def test_a_client_alone_takes_more_steps_where_its_plans_are_too_short(shared: Any) -> None:
-    """Plans of 32 steps and ten steps per contact: from the fourth contact on it goes on with its own model."""
+    """Plans of 32 steps and ten steps per contact: from the fourth contact on it goes on with its own model.
+
+    When it first does so it takes the steps of the contacts since, too, at which it took part with the token.
+    """
     learner = learner_of(alike(shared), longest=32)
     choice, algorithm = learner.choice, learner.algorithm
     assert choice is not None
@@ -312,18 +315,21 @@ def test_a_client_alone_takes_more_steps_where_its_plans_are_too_short(shared: A
     for contact in range(3):
         visit(learner, [3], 0.5)
         assert torch.equal(learner.model(3, 500.0), expected), contact
+    first = 4
     for _ in range(2 * EVERY):
         batches = int(algorithm.participations[3])
         _, update = visit(learner, [3], 0.5)
         if update.gradient_steps[0]:  # it takes part, with the token
             continue
-        steps = Steps(np.array([3]), np.array([batches + 1]), 0, algorithm.settings.local_steps)
-        for rows in algorithm._rows({}, steps, 0, algorithm.settings.local_steps):
-            g, _ = algorithm.model.gradient(
-                expected.unsqueeze(0), algorithm.data.features[rows], algorithm.data.labels[rows]
-            )
-            expected = expected - algorithm.settings.step_size * g[0]
+        for number in range(first, batches + 2):
+            steps = Steps(np.array([3]), np.array([number]), 0, algorithm.settings.local_steps)
+            for rows in algorithm._rows({}, steps, 0, algorithm.settings.local_steps):
+                g, _ = algorithm.model.gradient(
+                    expected.unsqueeze(0), algorithm.data.features[rows], algorithm.data.labels[rows]
+                )
+                expected = expected - algorithm.settings.step_size * g[0]
         torch.testing.assert_close(learner.model(3, 500.0), expected)
+        first = batches + 2
     choice.forget(np.array([3]))
     assert torch.equal(learner.model(3, 500.0), learner.alone.model(3, 500.0))  # type: ignore[union-attr]
 
