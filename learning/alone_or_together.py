@@ -30,7 +30,7 @@ CLEAR_LATER = 1.0  # … and from half of `try_at` on
 RIPE = 0.5  # trials count whose token was made of at least this share of the results that there are now
 FRESH = 0.5  # share of its latest trial in what a client has counted
 EVERY = 4  # a client alone still takes part in every fourth of its contacts, so that the token stays good for newcomers
-PASSES = 30  # over its samples; a client whose longest plan makes fewer of them goes on at its contacts
+PASSES = 1000  # over its samples; a client whose longest plan makes fewer of them goes on at its contacts
 TRYING, TOGETHER, ALONE = 0, 1, 2
 
 

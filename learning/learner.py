@@ -179,6 +179,12 @@ class Learner:
         return None if self.choice is None else int((self.choice.choice == ALONE).sum())
 
     @property
+    def clients_own_labels(self) -> int | None:
+        """Number of clients that added their own labels to the token they took; None if no rule lets them."""
+        added = self.algorithm.added
+        return None if added is None else int(added.sum())
+
+    @property
     def payload_bytes(self) -> int:
         """Bytes of one model on the air."""
         return self.algorithm.model_bytes

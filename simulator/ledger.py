@@ -245,6 +245,7 @@ class Ledger:
             "payload_flops_per_sample": learner.payload_flops_per_sample,
             "trained_bytes": learner.trained_bytes,
             "prior": learner.prior,
+            "clients_own_labels": learner.clients_own_labels,
             "active": self.active,
             "delivered": self.delivered,
             "gradient_steps": int(self.gradient_steps.sum()),

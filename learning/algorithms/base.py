@@ -145,6 +145,7 @@ class Algorithm:
     grows = False  # whether that mean is over the clients met so far instead of all clients
     beta: float | None = None  # penalty β, if the algorithm has one
     losses_of_each = False  # whether the loss of each client is asked for, not only their mean
+    added: NDArray[np.bool_] | None = None  # [n] has added its own labels to the token it took, if clients may do so
     try_at = 0.0  # share of the run by which clients choose between the token and training alone; 0: they do not
 
     def __init__(self, task: Task) -> None:
@@ -313,7 +314,7 @@ class Algorithm:
         return False
 
     def wrong_with_own_labels(self, client: int) -> NDArray[np.bool_] | None:
-        """Return which samples held out are wrong by a client's last token with its own labels; None: it has not tried."""
+        """Return which samples held out a client's last token with its own labels got wrong; None: not tried."""
         return None
 
     def forget(self, clients: IntArray) -> None:

@@ -21,7 +21,7 @@ Rule = Literal["held_out"] | bool
 GROWN = 1.5  # times the results in the token since a client's last trial, before the next one
 FRESH = 0.5  # share of its latest trial in what a client has added
 NEARLY, HALF = 0.75, 0.5  # shares of log(p/m), with which it is compared with all of it
-CLEAR = 1.645 * math.sqrt(2)  # standard errors, of errors and loss together, by which all of it must be better
+CLEAR = 1.645 * math.sqrt(2)  # standard errors, of errors and loss together, by which all of it must be better: 5 %
 MOST_LOSS = 10.0  # that one sample counts in a difference of losses
 LEAST_SKEW, MOST_SKEW = 1e4, 0.1  # limits of α
 
@@ -58,7 +58,7 @@ class OwnLabels:
     with all of it, l, and errors with half of it less those with all of it, e.
 
     Vehicles carry, and average where they meet: `label_sums` [c+2], sums over clients of n_i, of Σ n(n − 1) over
-    labels, and of N(N − 1); `trial_sums` [4], Σe, Σe², Σl and Σl² over the samples held out, older trials of a client halved.
+    labels, and of N(N − 1); `trial_sums` [4], Σe, Σe², Σl and Σl² over the samples held out, half from earlier trials.
     """
 
     def __init__(self, task: Task, rule: Rule) -> None:
@@ -84,7 +84,8 @@ class OwnLabels:
         if not self.tries:
             return self.possible
         e, e_squared, loss, loss_squared = trial_sums.tolist()
-        return beyond_chance(e, e_squared + 1.0) + beyond_chance(loss, loss_squared) >= CLEAR
+        together = beyond_chance(e, e_squared + 1.0) + beyond_chance(loss, loss_squared)
+        return e >= 0 and loss >= 0 and together >= CLEAR
 
     def report(self, clients: IntArray, label_sums: FloatArray) -> FloatArray:
         """Return `label_sums` after these clients have reported how often they have each label."""

@@ -65,6 +65,7 @@ class Relay(Tube):
     """
 
     state_copies = 2
+    added: NDArray[np.bool_]
     carried = ("token", "arrived", "loss_learnt", "loss_held_out", "label_sums", "trial_sums")
 
     def __init__(
@@ -76,7 +77,7 @@ class Relay(Tube):
         self._centre = centre
         self.own_labels = OwnLabels(task, own_labels)
         self.label_sums, self.trial_sums = np.zeros(task.data.classes + 2), np.zeros(4)
-        self.added = np.zeros(task.data.clients, dtype=bool)  # has added its own labels to the token it took
+        self.added = np.zeros(task.data.clients, dtype=bool)
         self.overfitting = Overfitting(task, centre)
         self.loss_learnt = self.loss_held_out = 0.0  # of tokens, sums over reports, the older the less
         self.arrived = (

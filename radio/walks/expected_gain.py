@@ -46,7 +46,7 @@ class ExpectedGain(Policy):
 
     The gain of an exchange falls with those that the client has had with this vehicle, and rises again with their age;
     it is higher where the client's loss was high at their last contact. A client that the vehicle has just given up is
-    worth nothing at first, and as much as before in the end.
+    worth nothing at first, and as much as before in the end. Who has the final token has nothing more to gain.
     """
 
     wants_reports = True
@@ -63,7 +63,7 @@ class ExpectedGain(Policy):
         forget_s = FORGET * length_of_run_s(here.now_s, here.progress)
         self._enter(here, forget_s)
         gain = self._gains(here, forget_s)
-        everyone = self.graph.reachable
+        everyone = here.still_waiting(self.graph.reachable)
         others = everyone[everyone != here.client] if len(everyone) > 1 else everyone
         known, contact_s = self.graph.known(others), self.usual_contact_s
         by_line = gain[others] / (here.least_travel_s(known) + contact_s)

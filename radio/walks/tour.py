@@ -20,7 +20,8 @@ class Tour(Policy):
     """Follow a short tour of all clients, beginning with the one nearest to the vehicle.
 
     A pass follows the tour planned at its beginning from the positions reported then. A client that arrives during a
-    pass waits for the next one; a client that leaves is skipped. The tour is kept while clients are the same and still.
+    pass waits for the next one; a client that leaves, or has the final token, is skipped. The tour is kept while
+    clients are the same and still.
     """
 
     def __init__(self, graph: ContactGraph) -> None:
@@ -30,11 +31,12 @@ class Tour(Policy):
 
     def next(self, here: Here, draws: np.random.Generator) -> int:
         """Choose the next client of the tour that can be reached."""
+        waiting = here.still_waiting(self.graph.reachable)
         while True:
             if not self._left:
                 self._left = self._pass(here)[::-1].tolist()
             client = self._left.pop()
-            if self.graph.members[client]:
+            if (waiting == client).any():
                 return int(client)
 
     def _pass(self, here: Here) -> IntArray:

@@ -335,6 +335,10 @@ class _Totals(TypedDict):
         float | None,
         Column(REAL, "what `learning.prior` adds to the count of every label; null without a prior"),
     ]
+    clients_own_labels: Annotated[
+        int | None,
+        COUNT("how many clients added their own labels to the token they took; null where no algorithm does so"),
+    ]
     active: int
     delivered: int
     gradient_steps: int

@@ -276,6 +276,12 @@ def _payload_line(summary: Summary) -> str:
     )
 
 
+def _own_labels(summary: Summary) -> str:
+    """Say how many clients know better than the token how often they have each label."""
+    count = summary["clients_own_labels"]
+    return f"; {count} of them with the client's own label frequencies added" if count else ""
+
+
 def summary_text(summary: Summary, folder: str, hints: bool = True) -> str:
     """What was learnt, at what cost, where the results are, with `hints` what to do next, and the verdict."""
     sent = summary["bytes_down"] + summary["bytes_up"] + summary["bytes_between"]
@@ -288,7 +294,8 @@ def summary_text(summary: Summary, folder: str, hints: bool = True) -> str:
         f"  learnt   personal models {summary['personal_test_acc_mean']:.1%} of test samples right, mean over "
         f"clients (at the start {summary['start_personal_test_acc_mean']:.1%}); token "
         + ("unknown" if token is None else f"{token:.1%}")
-        + ("" if summary["prior"] is None else "; each with a prior of the client's own labels"),
+        + ("" if summary["prior"] is None else "; each with a prior of the client's own labels")
+        + _own_labels(summary),
         f"  cost     {megabytes(sent)} on the air in {lasting(summary['airtime_s'])}, {summary['gradient_steps']} "
         "gradient steps",
         *_time_line(summary),

@@ -73,9 +73,9 @@ class RwsadmmKeys(Part):
     fine_tune_step_size: NotNegative | None = key(None, f"slack, relay: {FINE_TUNE_STEP_SIZE}, for relay half of it")
     own_labels: Literal["held_out"] | bool = key(
         "held_out",
-        "relay: clients add the logarithm of how much more often they have each label than all clients do to the scores "
-        "of the token that they take from learning.open_at on; held_out: if that is better on samples held out. Not "
-        "with learning.prior, which does so all along",
+        "relay: clients add the logarithm of how much more often they have each label than all clients do to the "
+        "scores of the token that they take from learning.open_at on; held_out: if that is better on samples held out. "
+        "Not with learning.prior, which does so all along",
     )
     try_at: Share | None = key(
         None,
