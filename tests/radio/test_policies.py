@@ -15,6 +15,8 @@ from fedmule.mobility.terrain import Terrain
 from fedmule.mobility.trajectory import Trajectories
 from fedmule.radio.graph import ContactGraph
 from fedmule.radio.obstruction import Obstruction
+from fedmule.radio.walks.expected_gain import ExpectedGain
+from fedmule.radio.walks.past import Logbook, PastContact
 from fedmule.radio.walks.policy import Here, Policy
 from fedmule.radio.walks.rounds import NearestUnvisited, OldestFirst
 from fedmule.radio.walks.tour import Tour, _improved, _nearest_neighbours, short_tour, tour_length
@@ -150,3 +152,48 @@ def test_a_tour_begins_at_the_nearest_client_and_is_kept_while_clients_are_still
     assert clients[0] == int(np.argmin(np.hypot(*(known - [250.0, 200.0]).T)))
     assert clients[COUNT:] == clients[:-COUNT]
     assert tour_length(known[clients[:COUNT]]) == pytest.approx(tour_length(known[short_tour(known)]))
+
+
+def knowing(graph: ContactGraph, frozen_s: float, delivered: dict[int, float], now_s: float = 100.0) -> Here:
+    """What a vehicle knows whose token is final since `frozen_s`, after exchanges that ended at these times."""
+    logbook = Logbook(COUNT)
+    for client, ended_s in delivered.items():
+        logbook.met(PastContact(client, ended_s - 1, ended_s, False, 1, np.array([client]), np.array([client])))
+    return Here(None, np.array([250.0, 200.0]), now_s, 0.8, logbook.past, StraightAhead(), frozen_s)
+
+
+class StraightAhead:
+    """Driving in straight lines at 1 m/s."""
+
+    def least_seconds(self, xy: np.ndarray, aims: np.ndarray) -> np.ndarray:
+        """Return the seconds to each aim."""
+        return np.asarray(np.hypot(*(aims - xy).T))
+
+    def way(self, xy: np.ndarray, aim: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return times and positions of the way."""
+        return np.array([0.0, float(np.hypot(*(aim - xy)))]), np.stack([xy, aim])
+
+
+def test_who_lacks_the_final_token() -> None:
+    graph, _ = make_graph()
+    everyone = graph.reachable
+    here = knowing(graph, 50.0, {3: 49.0, 4: 50.0, 7: 80.0})
+    assert here.still_waiting(everyone).tolist() == [c for c in range(COUNT) if c not in (4, 7)]
+    assert here.still_waiting(np.array([4, 7])).tolist() == [4, 7]  # nobody lacks it: everyone is as good as another
+    assert knowing(graph, 101.0, {4: 50.0}).still_waiting(everyone).tolist() == everyone.tolist()  # not final yet
+    assert Here(None, np.zeros(2)).still_waiting(everyone).tolist() == everyone.tolist()
+
+
+@pytest.mark.parametrize("policy", [NearestUnvisited, OldestFirst, Tour, ExpectedGain])
+def test_once_the_token_is_final_those_who_lack_it_come_first(policy: type[Policy]) -> None:
+    graph, _ = make_graph()
+    walk, delivered = policy(graph), {}
+    for visit in range(6):  # before that
+        delivered[walk.next(knowing(graph, np.inf, delivered, 10.0 * visit), NO_DRAWS)] = 10.0 * visit + 5
+    served: dict[int, float] = {0: 61.0, 1: 62.0, 2: 63.0}
+    for visit in range(COUNT - 3):
+        client = walk.next(knowing(graph, 60.0, {**delivered, **served}, 70.0 + 10 * visit), NO_DRAWS)
+        assert client not in served
+        served[client] = 75.0 + 10 * visit
+    assert len(served) == COUNT
+    assert walk.next(knowing(graph, 60.0, served, 900.0), NO_DRAWS) in range(COUNT)
