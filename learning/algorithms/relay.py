@@ -22,7 +22,7 @@ from fedmule.learning.steps import clip, kernels_for
 
 CROWD = 0.75
 NOT_BEFORE = 0.1  # share of the run before which the token is not worth a trial of own labels
-GENTLE = 0.6  # step size after the opening ÷ learning.step_size, unless it is given
+GENTLE = 8  # steps of the usual size: a visit's steps after the opening go no farther, unless their size is given
 
 
 def dual_of(x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, eps: float | Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class Relay(Tube):
     def __init__(
         self, task: Task, centre: Centre, own_labels: Rule, fine_tune_step_size: float | None, **tube: Any
     ) -> None:
-        gentle = GENTLE * task.settings.step_size
+        gentle = min(1.0, GENTLE / task.settings.local_steps) * task.settings.step_size
         step_size = gentle if fine_tune_step_size is None else fine_tune_step_size
         super().__init__(task, fine_tune_step_size=step_size, **tube)
         self._centre = centre

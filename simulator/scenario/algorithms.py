@@ -70,7 +70,9 @@ class RwsadmmKeys(Part):
         "divided by that on samples that one client in four holds out until learning.open_at",
     )
     token_mean: Share | None = key(None, f"slack, relay: {TOKEN_MEAN}; by default 0.25 for relay, 0 for slack")
-    fine_tune_step_size: NotNegative | None = key(None, f"slack, relay: {FINE_TUNE_STEP_SIZE}, for relay half of it")
+    fine_tune_step_size: NotNegative | None = key(
+        None, f"slack, relay: {FINE_TUNE_STEP_SIZE}, for relay 8/learning.local_steps of it if that is less"
+    )
     own_labels: Literal["held_out"] | bool = key(
         "held_out",
         "relay: clients add the logarithm of how much more often they have each label than all clients do to the "

@@ -251,7 +251,8 @@ def test_clients_add_their_labels_once_when_they_take_the_token(problem: Any, st
 
 def test_clients_train_on_with_gentler_steps(problem: Any) -> None:
     small = problem()
-    assert small.build("relay", step_size=0.5).alone_step_size == pytest.approx(0.3)
+    for steps, expected in ((4, 0.5), (8, 0.5), (10, 0.4), (20, 0.2)):
+        assert small.build("relay", step_size=0.5, local_steps=steps).alone_step_size == pytest.approx(expected)
     assert small.build("relay", step_size=0.5, fine_tune_step_size=0.2).alone_step_size == 0.2
     assert small.build("slack", step_size=0.5).alone_step_size is None
 
