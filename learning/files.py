@@ -16,12 +16,13 @@ UNFINISHED = ".partial"  # the end of such a name
 def replacing(path: Path, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` once it is written; if that fails, nothing has changed.
 
-    A link at `path` is replaced, not followed. If `durable`, the file and its name survive a power cut from then on.
+    A link at `path` is replaced, not followed. What was written can be read back. If `durable`, the file and its name
+    survive a power cut from then on.
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with open(os.open(beside, flags, 0o666), "wb") as file:
+        with open(os.open(beside, flags, 0o666), "w+b") as file:
             yield file
             if durable:
                 sync(file)

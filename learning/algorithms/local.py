@@ -120,6 +120,9 @@ class Local(Algorithm):
     def keeps(self, clients: IntArray, progress: float) -> NDArray[np.bool_]:
         return self.reference.keeps(clients, progress)
 
+    def frozen(self, progress: float) -> bool:
+        return self.reference.frozen(progress)
+
     def combine(self, contact: Contact, work: Work) -> float:
         self.reference.combine(contact, _theirs(work))
         self._keep(contact.clients, work["x"])

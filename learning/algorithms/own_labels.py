@@ -62,7 +62,7 @@ class OwnLabels:
     """
 
     def __init__(self, task: Task, rule: Rule) -> None:
-        self._task, self._rule = task, rule
+        self._data, self._model, self._rule = task.data, task.model, rule
         data = task.data
         self.possible = rule is not False and data.prior is None and ends_in_bias(task.model, data)
         self._labels = data.labels.cpu().numpy().copy()  # [N]
@@ -99,7 +99,7 @@ class OwnLabels:
 
     def forget(self, clients: IntArray) -> None:
         """Let these clients, whose data have changed, report and try again."""
-        data = self._task.data
+        data = self._data
         for client in clients.tolist():
             rows = slice(int(data.first[client]), int(data.first[client + 1]))
             self._labels[rows] = data.labels[rows].cpu().numpy()
@@ -122,11 +122,11 @@ class OwnLabels:
         self, client: int, held: int, token: Tensor, arrived: float, label_sums: FloatArray, trial_sums: FloatArray
     ) -> FloatArray:
         """Let a client try a token [d] on the samples it holds out; return the new sums of trials."""
-        data = self._task.data
+        data = self._data
         end = int(data.first[client] + data.train_count[client])
         rows = slice(end - held, end)
         shift = torch.from_numpy(self.shift(client, label_sums, held)).to(token.device)
-        found, labels = scores(self._task.model, data, token, rows).double(), data.labels[rows]
+        found, labels = scores(self._model, data, token, rows).double(), data.labels[rows]
         half, nearly, complete = (found + part * shift for part in (HALF, NEARLY, 1.0))
         wrong = complete.argmax(dim=1) != labels
         e = (half.argmax(dim=1) != labels).double() - wrong.double()
@@ -143,7 +143,7 @@ class OwnLabels:
         return changed
 
     def _count(self, client: int, held: int = 0) -> FloatArray:
-        data = self._task.data
+        data = self._data
         first = int(data.first[client])
         labels = self._labels[first : first + int(data.train_count[client]) - held]
         found: FloatArray = np.bincount(labels, minlength=data.classes).astype(np.float64)

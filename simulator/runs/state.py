@@ -6,10 +6,12 @@ import dataclasses
 import functools
 import hashlib
 import json
+import os
 import types
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -21,6 +23,7 @@ from fedmule.simulator.errors import StateError
 
 Array = NDArray[np.generic]
 Json = bool | int | float | str | None | list["Json"] | dict[str, "Json"]
+AT_ONCE = 1 << 20  # bytes read at once for a checksum
 PLAIN = (bool, int, float, str, type(None))
 # Values that cannot change.
 FIXED = (
@@ -39,9 +42,13 @@ def save_state(path: Path, roots: Mapping[str, object], constants: Iterable[obje
     tree = {name: encoder.encode(root, name) for name, root in roots.items()}
     arrays = {f"array{k}": array for k, array in enumerate(encoder.arrays)}
     arrays["tree"] = np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8)
-    arrays["digest"] = _digest(arrays)
     with replacing(path, durable=True) as file:
         np.savez(file, allow_pickle=False, **arrays)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        checksum = _checksum(file, size)
+        file.seek(size)
+        file.write(checksum)
 
 
 def load_state(path: Path, roots: Mapping[str, object], checked: bool = True) -> None:
@@ -50,9 +57,9 @@ def load_state(path: Path, roots: Mapping[str, object], checked: bool = True) ->
     Raises StateError if the file is damaged; that its checksum is right has been seen already unless `checked`.
     """
     try:
+        if checked and not _intact(path):
+            raise StateError(f"{path}: its content has changed since it was written")
         with np.load(path, allow_pickle=False) as file:
-            if checked and not np.array_equal(_digest({name: file[name] for name in file.files}), file["digest"]):
-                raise StateError(f"{path}: its content has changed since it was written")
             tree = json.loads(file["tree"].tobytes())
             if missing := roots.keys() - tree.keys():
                 raise StateError(f"{path}: has the state of {', '.join(tree)}, not of {', '.join(sorted(missing))}")
@@ -63,14 +70,20 @@ def load_state(path: Path, roots: Mapping[str, object], checked: bool = True) ->
         raise StateError(f"{path}: cannot be read: {error}") from None
 
 
-def _digest(arrays: Mapping[str, Array]) -> Array:
-    """A checksum of named arrays: of their names, types, shapes and values."""
+def _checksum(file: BinaryIO, size: int) -> bytes:
+    """Return the checksum of the first `size` bytes of a file; it stands after them."""
     found = hashlib.blake2b()
-    for name in sorted(arrays.keys() - {"digest"}):
-        array = np.asarray(arrays[name])
-        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return np.frombuffer(found.digest(), dtype=np.uint8)
+    while size > 0 and (part := file.read(min(size, AT_ONCE))):
+        found.update(part)
+        size -= len(part)
+    return found.digest()
+
+
+def _intact(path: Path) -> bool:
+    """Return whether the file ends in the checksum of what stands before."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size - hashlib.blake2b().digest_size
+        return size > 0 and _checksum(file, size) == file.read()
 
 
 def _kind(value: object) -> str:

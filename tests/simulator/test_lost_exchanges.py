@@ -19,6 +19,7 @@ import torch
 from fedmule.learning.algorithms.base import Algorithm, Contact, Exchange
 from fedmule.learning.algorithms.neighbourhood import Neighbours
 from fedmule.learning.algorithms.overfitting import Overfitting
+from fedmule.learning.algorithms.own_labels import OwnLabels
 from fedmule.learning.algorithms.trust import TrustRegion
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.runs.columns import ContactRow
@@ -109,7 +110,7 @@ def state(thing: Any, name: str = "") -> dict[str, Any]:
     if isinstance(thing, set):
         return {name: np.array(sorted(thing))}
     parts: dict[Any, Any] = {}
-    if isinstance(thing, Algorithm | Neighbours | Overfitting | TrustRegion):
+    if isinstance(thing, Algorithm | Neighbours | Overfitting | OwnLabels | TrustRegion):
         constant = ("data", "model", "settings", "payload", "_draw", "device", "_data", "_model")
         parts = {k: v for k, v in vars(thing).items() if k not in constant}
     elif isinstance(thing, dict):

@@ -82,7 +82,7 @@ def test_a_damaged_file_is_reported(tmp_path: Path, keep: int) -> None:
     complete = (tmp_path / "state.npz").read_bytes()
     assert len(complete) > 700
     (tmp_path / "state.npz").write_bytes(complete[:keep])
-    with pytest.raises(StateError, match=r"state\.npz: cannot be read"):
+    with pytest.raises(StateError, match=r"state\.npz: its content has changed"):
         load_state(tmp_path / "state.npz", {"thing": thing(1.0)})
 
 
