@@ -132,6 +132,9 @@ class RwsadmmKeys(Part):
             yield Problem(f"{at}.token", message, "neighbourhood")
         if self.token == "neighbourhood" and self.token_mean:
             yield Problem(f"{at}.token_mean", 'must be 0 for token = "neighbourhood"', self.token_mean)
+        if self.own_labels is True and scenario.learning.prior_extra is not None:
+            message = "must be false or held_out with learning.prior, with which models have their own labels all along"
+            yield Problem(f"{at}.own_labels", message, True)
         if self.try_at and self.try_at > open_at:
             message = f"must be at most learning.open_at, {open_at:g}: the token is frozen from then on"
             yield Problem(f"{at}.try_at", message, self.try_at)

@@ -48,6 +48,25 @@ def test_the_run_says_that_a_prior_was_used(small: Small, tmp_path: Path) -> Non
     assert len({made.summary["personal_test_acc_mean"] for made in found.values()}) > 1
 
 
+def test_the_run_says_how_many_clients_added_their_own_labels(small: Small, tmp_path: Path) -> None:
+    found = {}
+    for rule in (True, False):
+        algorithm = {"kind": "rwsadmm", "try_at": 0.0, "own_labels": rule}
+        found[rule] = run(small(learning={"algorithm": algorithm, "open_at": 0.4}), tmp_path / str(rule)).summary
+        text = summary_text(found[rule], "here")  # type: ignore[arg-type]
+        assert ("with the client's own label frequencies added" in text) == rule
+    assert 0 < found[True]["clients_own_labels"] <= found[True]["clients_reached"]
+    assert found[False]["clients_own_labels"] == 0
+    assert found[True]["bytes_down"] == found[False]["bytes_down"]
+    fedavg = run(small(learning={"algorithm": "fedavg"}), tmp_path / "fedavg").summary
+    assert fedavg["clients_own_labels"] is None
+
+
+def test_own_labels_and_a_prior_exclude_each_other(refused: Run) -> None:
+    line = refused("learning.algorithm.own_labels=true", "learning.prior=true")
+    assert "learning.algorithm.own_labels = true: must be false or held_out with learning.prior" in line
+
+
 def test_the_key_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "smoke", "--explain"]) == 0
     assert "label frequencies" in " ".join(capsys.readouterr().out.split())

@@ -30,6 +30,7 @@ from fedmule.analysis import load_run
         ("algorithm.eps=nan", "at least 0"),
         *((f"algorithm.trust={value}", "greater than 0") for value in ("0", "-1", "nan")),
         ("algorithm.centre=1.5", "at most 1"),
+        ("algorithm.own_labels=2", "must be 'held_out', or must be true or false"),
         ("algorithm.try_at=1.5", "at most 1"),
         ("algorithm.try_at=0.8", "at most learning.open_at, 0.75"),
         ("open_at=-1", "at least 0"),
