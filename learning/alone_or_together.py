@@ -86,9 +86,11 @@ class AloneOrTogether:
         trying = self.choice[clients] == TRYING
         for client in clients[(self.choice[clients] == ALONE) & (gradient_steps == 0)].tolist():
             self._train_on(client, contact.ended_s)
-        if NOT_BEFORE <= contact.progress < self._try_at:
+        if contact.progress >= NOT_BEFORE:
+            last = contact.progress >= self._try_at
             for client in clients[trying & (gradient_steps > 0) & (self._algorithm.withheld[clients] > 0)].tolist():
-                self._try(client, contact.ended_s)
+                if not last or self._falls_short(client, contact.ended_s):
+                    self._try(client, contact.ended_s, last)
         self._choose(clients[trying | (contact.progress >= self._try_at)], contact.progress)
 
     def forget(self, clients: IntArray) -> None:
@@ -167,19 +169,25 @@ class AloneOrTogether:
             self.choice[clients] = TOGETHER
         self._algorithm.withheld[clients] *= self.choice[clients] == TRYING
 
-    def _try(self, client: int, now_s: float) -> None:
-        """Judge what a client has trained from the token and what it has trained alone on the samples held out."""
+    def _try(self, client: int, now_s: float, last: bool = False) -> None:
+        """Judge what a client has trained from the token and what it has trained alone on the samples held out.
+
+        In its `last` trial it is what it will use alone: trained on beyond the longest plan, if that falls short.
+        """
         data = self._task.data
         end, held = int(data.first[client] + data.train_count[client]), int(self._algorithm.withheld[client])
         rows = slice(end - held, end)
         labels = data.labels[rows].cpu().numpy()
         token = judge(self._task, self._algorithm.models[client], rows, labels).wrong
         steps = int(self.alone.reached(now_s)[client])
-        if client not in self._judged or self._judged[client][0] < steps:
-            self._judged[client] = steps, judge(self._task, self._train(client, held, steps), rows, labels).wrong
+        if last or client not in self._judged or self._judged[client][0] < steps:
+            x = self._train(client, held, steps)
+            if last:
+                x = self._on_from(client, x, self._planned)
+            self._judged[client] = steps, judge(self._task, x, rows, labels).wrong
         alone = self._judged[client][1]
         self._results_then[client] = self._results
-        fresh = FRESH if self.counts[client, 0] else 1.0
+        fresh = FRESH if self.counts[client, 0] and not last else 1.0
         self.counts[client] += fresh * (_counts(token, alone) - self.counts[client])
         if (with_labels := self._algorithm.wrong_with_own_labels(client)) is not None:
             self.own_label_counts[client] = _counts(with_labels, alone)
@@ -191,18 +199,28 @@ class AloneOrTogether:
         the token than alone. It has had the time for them: this is its own clock. So it also takes those of earlier
         contacts since its longest plan was over, whether it chose to be alone by then or not.
         """
-        settings, now = self._task.settings, int(self._algorithm.participations[client])
-        longest, samples = self.alone.longest, int(self._task.data.train_count[client])
-        if longest * settings.batch_size >= PASSES * samples or now * settings.local_steps <= longest:
-            return
-        x = self.own_model(client, now_s)
-        if x is None or self.alone.reached(now_s)[client] < longest:
-            return
-        done = self._further[client][0] if client in self._further else -(-longest // settings.local_steps) - 1
-        for participation in range(done + 1, now + 1):
-            steps = Steps(np.array([client]), np.array([participation]), 0, settings.local_steps)
+        if self._falls_short(client, now_s) and (x := self.own_model(client, now_s)) is not None:
+            done = self._further[client][0] if client in self._further else self._planned
+            self._further[client] = int(self._algorithm.participations[client]), self._on_from(client, x, done)
+
+    def _falls_short(self, client: int, now_s: float) -> bool:
+        """Return whether a client's longest plan is over, has fewer steps than its contacts, and it could use more."""
+        settings, longest = self._task.settings, self.alone.longest
+        enough = longest * settings.batch_size >= PASSES * int(self._task.data.train_count[client])
+        more = int(self._algorithm.participations[client]) * settings.local_steps > longest
+        return more and not enough and bool(self.alone.reached(now_s)[client] >= longest)
+
+    @property
+    def _planned(self) -> int:
+        """The participations whose steps the longest plan has taken."""
+        return -(-self.alone.longest // self._task.settings.local_steps) - 1
+
+    def _on_from(self, client: int, x: Tensor, done: int) -> Tensor:
+        """Return a model x [d] after the steps of a client's participations from number `done` + 1 until now."""
+        for participation in range(done + 1, int(self._algorithm.participations[client]) + 1):
+            steps = Steps(np.array([client]), np.array([participation]), 0, self._task.settings.local_steps)
             x = self._algorithm.train_alone(x.unsqueeze(0), steps)[0]
-        self._further[client] = now, x
+        return x
 
     def _train(self, client: int, held: int, steps: int) -> Tensor:
         """Train alone for this many steps on what is not held out, with a step size that falls to zero."""

@@ -23,7 +23,7 @@ from fedmule.simulator.scenario.load import load_scenario
 POLICIES = ("degree", "metropolis", "lazy", "nearest_unvisited", "oldest_first", "tour")
 # As little learning as possible, in place of all that a scenario says about it: its payload too.
 FEW = {"kind": "synthetic", "samples": [5, 5]}
-LEARNING = {"dataset": FEW, "local_steps": 1, "alone": False, "evaluate_every": 10_000}
+LEARNING = {"dataset": FEW, "local_steps": 1, "alone": False, "evaluate_every": 10_000, "open_at": 1.0}
 WORLDS = ("warzone", "static")
 
 

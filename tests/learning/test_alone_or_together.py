@@ -15,6 +15,7 @@ from fedmule.learning.alone import Alone
 from fedmule.learning.alone_or_together import ALONE, EVERY, TOGETHER, TRYING, AloneOrTogether
 from fedmule.learning.at_contact import AtContact
 from fedmule.learning.evaluate import Evaluator
+from fedmule.learning.held_out import judge
 from fedmule.learning.learner import Learner
 from fedmule.learning.tokens import carried_by
 from fedmule.simulator.streams import Streams
@@ -332,6 +333,29 @@ def test_a_client_alone_takes_more_steps_where_its_plans_are_too_short(shared: A
         first = batches + 2
     choice.forget(np.array([3]))
     assert torch.equal(learner.model(3, 500.0), learner.alone.model(3, 500.0))  # type: ignore[union-attr]
+
+
+def test_a_client_is_tried_with_the_steps_it_would_take_alone_before_it_chooses(shared: Any) -> None:
+    """Plans of 32 steps and ten steps per contact: with the eighth contact it chooses, after 80 steps."""
+    learner = learner_of(alike(shared), longest=32)
+    choice, algorithm = learner.choice, learner.algorithm
+    assert choice is not None
+    for contact in range(7):
+        visit(learner, [3], 0.15 + 0.01 * contact)
+        choice.choice[3] = TRYING
+    held = int(algorithm.withheld[3])
+    planned = choice._judged[3][1]
+    x = choice._train(3, held, 32)
+    end = int(algorithm.data.first[3] + algorithm.data.train_count[3])
+    rows = slice(end - held, end)
+    labels = algorithm.data.labels[rows].numpy()
+    np.testing.assert_array_equal(planned, judge(choice._task, x, rows, labels).wrong)
+    for number in range(4, 9):
+        steps = Steps(np.array([3]), np.array([number]), 0, algorithm.settings.local_steps)
+        x = algorithm.train_alone(x.unsqueeze(0), steps)[0]
+    visit(learner, [3], algorithm.try_at)
+    assert choice.choice[3] != TRYING
+    np.testing.assert_array_equal(choice._judged[3][1], judge(choice._task, x, rows, labels).wrong)
 
 
 def test_a_client_that_is_never_met_uses_what_it_trains_alone(shared: Any) -> None:

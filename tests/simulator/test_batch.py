@@ -144,6 +144,11 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
+def complete(runs: Path) -> list[Path]:
+    """Return the complete runs; a run that is about to be has its summary in a partial folder."""
+    return [file.parent for file in runs.glob("*/summary.json") if ".partial-" not in file.parent.name]
+
+
 def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(
         """
@@ -157,7 +162,7 @@ def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed_ctrl_c)
     runs = tmp_path / "paper/two/runs"
-    until(lambda: list(runs.glob("*/summary.json")) and list(runs.glob("*.partial-*/contacts.arrows")))
+    until(lambda: complete(runs) and list(runs.glob("*.partial-*/contacts.arrows")))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=600)
     assert process.returncode == 130
