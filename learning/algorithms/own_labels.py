@@ -6,10 +6,8 @@ import math
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from fedmule.learning.algorithms.base import IntArray, Task
 from fedmule.learning.models.protocol import ends_in_bias
@@ -72,7 +70,7 @@ class OwnLabels:
         # samples held out were wrong with the client's own labels.
         self._added: dict[int, FloatArray] = {}  # [4]
         self._arrived: dict[int, float] = {}
-        self.wrong: dict[int, Tensor] = {}
+        self.wrong: dict[int, NDArray[np.bool_]] = {}
 
     @property
     def tries(self) -> bool:
@@ -125,14 +123,17 @@ class OwnLabels:
         data = self._data
         end = int(data.first[client] + data.train_count[client])
         rows = slice(end - held, end)
-        shift = torch.from_numpy(self.shift(client, label_sums, held)).to(token.device)
-        found, labels = scores(self._model, data, token, rows).double(), data.labels[rows]
-        half, nearly, complete = (found + part * shift for part in (HALF, NEARLY, 1.0))
-        wrong = complete.argmax(dim=1) != labels
-        e = (half.argmax(dim=1) != labels).double() - wrong.double()
-        loss = cross_entropy(nearly, labels, reduction="none") - cross_entropy(complete, labels, reduction="none")
-        loss = loss.nan_to_num(0.0).clamp(-MOST_LOSS, MOST_LOSS)
-        sums = np.array([float(part) for part in (e.sum(), e.square().sum(), loss.sum(), loss.square().sum())])
+        found = scores(self._model, data, token, rows).double().cpu().numpy()
+        shift, labels = self.shift(client, label_sums, held), self._labels[rows]
+        with np.errstate(invalid="ignore", over="ignore"):
+            half, nearly, complete = (found + part * shift for part in (HALF, NEARLY, 1.0))
+            wrong = complete.argmax(axis=1) != labels
+            e = (half.argmax(axis=1) != labels) - wrong.astype(np.float64)
+            # The loss is log Σ exp(scores) less the label's score, of which only the shift differs.
+            loss = np.logaddexp.reduce(nearly, axis=1) - np.logaddexp.reduce(complete, axis=1)
+            loss = loss + (1.0 - NEARLY) * shift[labels]
+        loss = np.clip(np.nan_to_num(loss, nan=0.0), -MOST_LOSS, MOST_LOSS)
+        sums = np.array([e.sum(), e @ e, loss.sum(), loss @ loss])
         before = self._added.get(client)
         if before is None:
             before = np.zeros(4)

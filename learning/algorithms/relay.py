@@ -119,8 +119,7 @@ class Relay(Tube):
         return self.own_labels.used(self.trial_sums)
 
     def wrong_with_own_labels(self, client: int) -> NDArray[np.bool_] | None:
-        wrong = self.own_labels.wrong.get(client)
-        return None if wrong is None else wrong.cpu().numpy()
+        return self.own_labels.wrong.get(client)
 
     def forget(self, clients: IntArray) -> None:
         self.own_labels.forget(clients)
@@ -148,11 +147,11 @@ class Relay(Tube):
 
     def _try_own_labels(self, clients: IntArray, y: Tensor) -> None:
         """Let clients that hold samples out try the tokens y that they were sent with their own labels."""
-        held = np.maximum(self.withheld[clients], self.overfitting.held[clients]).tolist()
-        for client, token, out in zip(clients.tolist(), y.expand(len(clients), -1), held, strict=True):
-            if out and self.own_labels.due(client, self.arrived):
-                sums = self.label_sums, self.trial_sums
-                self.trial_sums = self.own_labels.compare(client, out, token, self.arrived, *sums)
+        for i, client in enumerate(clients.tolist()):
+            held = max(int(self.withheld[client]), int(self.overfitting.held[client]))
+            if held and self.own_labels.due(client, self.arrived):
+                token, sums = y if y.dim() == 1 else y[i], (self.label_sums, self.trial_sums)
+                self.trial_sums = self.own_labels.compare(client, held, token, self.arrived, *sums)
 
     def _shifts(self, shifts: list[FloatArray]) -> Tensor:
         return torch.from_numpy(np.stack(shifts)).to(self.token)
