@@ -279,7 +279,7 @@ def _payload_line(summary: Summary) -> str:
 def _own_labels(summary: Summary) -> str:
     """Say how many clients know better than the token how often they have each label."""
     count = summary["clients_own_labels"]
-    return f"; {count} of them with the client's own label frequencies added" if count else ""
+    return f", to which {count} clients added their own label frequencies" if count else ""
 
 
 def summary_text(summary: Summary, folder: str, hints: bool = True) -> str:

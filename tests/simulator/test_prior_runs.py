@@ -54,7 +54,7 @@ def test_the_run_says_how_many_clients_added_their_own_labels(small: Small, tmp_
         algorithm = {"kind": "rwsadmm", "try_at": 0.0, "own_labels": rule}
         found[rule] = run(small(learning={"algorithm": algorithm, "open_at": 0.4}), tmp_path / str(rule)).summary
         text = summary_text(found[rule], "here")  # type: ignore[arg-type]
-        assert ("with the client's own label frequencies added" in text) == rule
+        assert ("clients added their own label frequencies" in text) == rule
     assert 0 < found[True]["clients_own_labels"] <= found[True]["clients_reached"]
     assert found[False]["clients_own_labels"] == 0
     assert found[True]["bytes_down"] == found[False]["bytes_down"]
