@@ -107,7 +107,8 @@ class OwnLabels:
 
     def shift(self, client: int, label_sums: FloatArray, held: int = 0) -> FloatArray:
         """Return log(p_i/m) [c] of a client, from its training samples without the last `held`."""
-        n, (same, pairs) = label_sums[:-2], label_sums[-2:]
+        # A vehicle may be told what changed since another was told; what it knows is then less than nothing at worst.
+        n, (same, pairs) = np.maximum(label_sums[:-2], 0.0), label_sums[-2:]
         mean = (n + 0.5) / (n.sum() + 0.5 * len(n))
         alpha = concentration(same / pairs if pairs > 0 else 0.0, float(mean @ mean))
         return log_ratio(self._count(client, held), mean, alpha)

@@ -270,6 +270,22 @@ def test_vehicles_that_meet_know_what_both_were_told(problem: Any) -> None:
         np.testing.assert_allclose(carried.of(vehicle)["label_sums"], sums_of(small, [0, 1, 4]) / 2)
 
 
+def test_a_vehicle_that_is_told_only_what_has_changed_adds_finite_numbers(problem: Any) -> None:
+    small = problem(samples=(6, 40))
+    labels = small.data.labels.clone()
+    small = replace(small, data=replace(small.data, labels=labels))
+    algorithm = small.build("relay")
+    carried = Carried(algorithm, 2)
+    carried.update(0, Contact(np.arange(7), 7, 0.0))
+    labels[:] = (labels + 1) % 3
+    algorithm.forget(np.arange(7))
+    carried.update(1, Contact(np.arange(7), 7, 0.0))
+    sums = np.asarray(carried.of(1)["label_sums"])
+    assert sums.min() < 0  # it never heard of the labels before
+    for told in (sums, np.array([-5.0, 10.0, 3.0, 20.0, 30.0])):  # of three labels, and pairs alike of all pairs
+        assert all(np.isfinite(algorithm.own_labels.shift(client, told)).all() for client in range(7))
+
+
 def with_skewed_labels(shift: float) -> Any:
     """24 clients with three classes in unequal numbers; `shift`: samples of a client are moved by about so much."""
     generator = np.random.default_rng(5)
