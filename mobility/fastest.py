@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from fedmule.mobility.refraction import polish
 from fedmule.mobility.routing import Router
 from fedmule.mobility.seams import seams
-from fedmule.mobility.surface_times import Outlines, outlines, seconds_from
+from fedmule.mobility.surface_times import Outlines
 from fedmule.mobility.way_search import Graph, Ground, off_fast_m, search
 
 FloatArray = NDArray[np.float64]
+
+MOST_LEGS = 1 << 22  # that are kept from one route to the next, 16 bytes each
 
 
 class FastestRouter:
@@ -30,8 +32,6 @@ class FastestRouter:
         self, router: Router, surfaces: Outlines, polygons: Sequence[shapely.Polygon], ground: shapely.Polygon
     ) -> None:
         self._router = router
-        walls = [part for part in shapely.get_parts(router.core) if isinstance(part, shapely.Polygon)]
-        self._ground = Ground(surfaces, outlines(walls), float(max(1.0, surfaces.factors.max())))
         open_ground = ground.difference(router.inflated)
         self._seams = seams(polygons, surfaces.factors.tolist(), open_ground, router.clearance_m)
         self._rails = np.concatenate([self._seams.ends, _inside(surfaces.edges, ground)])
@@ -41,40 +41,43 @@ class FastestRouter:
         for j in range(len(self._seams.ends)):
             node = self._seams.node[self._seams.first[j] : self._seams.first[j + 1]] + len(router.corners)
             on_seams[node, np.where(on_seams[node, 0] < 0, 0, 1)] = j
+        walls = router.trapezoids(nodes)
+        self._ground = Ground(surfaces, walls, float(max(1.0, surfaces.factors.max())))
         self._graph = Graph(
             nodes,
             on_seams,
             np.array([off_fast_m(surfaces, x, y) for x, y in nodes]),
-            np.empty((min(count, 64), count)),
-            np.full(count, -1),
+            np.full((count, 2), -1),
+            np.empty(1 << 10, dtype=np.int64),
+            np.empty(1 << 10),
+            np.zeros(1, dtype=np.int64),
         )
-        self._rows = 0  # how many are known
+        size = len(walls.x) + 2
+        self._room = np.empty((2, size)), np.empty(size, dtype=np.int64), np.empty(count, dtype=np.int64)
 
     def route(self, start: FloatArray, goal: FloatArray) -> FloatArray:
         """Fastest route [k,2] between two positions in the same open area."""
         start, goal = np.array(start, dtype=float), np.array(goal, dtype=float)
-        while True:
-            node, points, on_seams, seconds = search(self._ground, self._graph, self._seams, start, goal)
-            if node < 0:
-                break
-            self._add_row(node)
-        if not np.isfinite(seconds):
-            return self._router.route(start, goal)
-        points, _ = polish(self._ground, self._rails, points, on_seams, seconds)
-        return np.asarray(points)
+        if self._graph.known[0] > MOST_LEGS:
+            self._graph.rows[:], self._graph.known[0] = -1, 0
+        done = False
+        while not done:
+            done, points, on_seams, seconds = search(self._ground, self._graph, self._seams, start, goal, *self._room)
+            if not done:
+                self._make_room()
+        if np.isfinite(seconds):
+            points, _ = polish(self._ground, self._rails, points, on_seams, seconds)
+            if self._router.clear(points[:-1], points[1:]).all():
+                return np.asarray(points)
+        return self._router.route(start, goal)  # rounding: a leg that grazes a wall
 
-    def _add_row(self, node: int) -> None:
-        graph = self._graph
-        if self._rows == len(graph.rows):
-            more = min(2 * self._rows, len(graph.nodes))
-            graph = self._graph = graph._replace(
-                rows=np.concatenate([graph.rows, np.empty((more - self._rows, len(graph.nodes)))])
-            )
-        graph.rows[self._rows] = seconds_from(
-            self._ground.surfaces, self._ground.walls, *graph.nodes[node], graph.nodes
+    def _make_room(self) -> None:
+        """Make room for twice as many legs."""
+        graph, more = self._graph, len(self._graph.legs)
+        self._graph = graph._replace(
+            legs=np.concatenate([graph.legs, np.empty(more, dtype=np.int64)]),
+            seconds=np.concatenate([graph.seconds, np.empty(more)]),
         )
-        graph.row_of[node] = self._rows
-        self._rows += 1
 
 
 def _inside(edges: FloatArray, ground: shapely.Polygon) -> FloatArray:

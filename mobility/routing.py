@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
 from numpy.typing import NDArray
-from shapely.geometry.base import BaseGeometry
+
+from fedmule.mobility.walls import grown, shrunk
+
+if TYPE_CHECKING:
+    from fedmule.mobility.trapezoids import Trapezoids
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -21,17 +27,19 @@ class Router:
     some centimetres longer than the ideal ones and rounding never leads into a wall.
     """
 
-    def __init__(self, walls: BaseGeometry, ground: shapely.Polygon, clearance_m: float) -> None:
+    def __init__(self, walls: Sequence[shapely.Polygon], ground: shapely.Polygon, clearance_m: float) -> None:
         self.clearance_m = clearance_m
-        self.inflated = inflated = walls.buffer(clearance_m, join_style="mitre")
+        parts = grown(walls, clearance_m)
+        self.inflated = shapely.MultiPolygon(parts.tolist())
         # Inflated and shrunk back halfway: gaps that the inflation closes stay closed.
-        self.core = inflated.buffer(-clearance_m / 2, join_style="mitre")
+        self.core = shapely.MultiPolygon(shrunk(parts, clearance_m / 2).tolist())
         shapely.prepare(self.core)
-        corners = _convex_corners(inflated)
-        inside = shapely.intersects_xy(ground, corners[:, 0], corners[:, 1])
-        free = ~shapely.intersects_xy(self.core, corners[:, 0], corners[:, 1])
-        self.corners: FloatArray = corners[inside & free]
-        self._seen: dict[int, tuple[IntArray, FloatArray]] = {}
+        low_x, low_y, high_x, high_y = ground.bounds
+        self._ground = np.array([[low_x, low_y], [high_x, low_y], [high_x, high_y], [low_x, high_y]])
+        x, y = corners = _convex_corners(parts).T
+        inside = (x >= low_x) & (x <= high_x) & (y >= low_y) & (y <= high_y)
+        free = ~shapely.intersects_xy(self.core, x, y)
+        self.corners: FloatArray = np.ascontiguousarray(corners.T[inside & free])
 
     def clear(self, start: FloatArray, end: FloatArray) -> BoolArray:
         """Whether each straight line from start [m,2] to end [m,2] keeps off the walls."""
@@ -44,61 +52,50 @@ class Router:
         """Shortest route [k,2] between two positions in the same open area."""
         if self.clear(start[None], goal[None])[0]:
             return np.stack([start, goal])
-        count = len(self.corners)
-        to_goal = np.hypot(*(self.corners - goal).T)
-        sees_goal = self.clear(self.corners, np.broadcast_to(goal, (count, 2)))
-        best = np.full(count + 1, np.inf)  # the goal is node `count`
-        came_from = np.full(count + 1, -1)
-        first, lengths = self._visible(start)
-        best[first] = lengths
-        queue = [(best[v] + to_goal[v], int(v)) for v in first]
-        heapq.heapify(queue)
-        done = np.zeros(count + 1, dtype=bool)
-        while queue:
-            _, node = heapq.heappop(queue)
-            if node == count:
-                return self._trace(came_from, start, goal)
-            if done[node]:
-                continue
-            done[node] = True
-            if sees_goal[node] and best[node] + to_goal[node] < best[count]:
-                best[count] = best[node] + to_goal[node]
-                came_from[count] = node
-                heapq.heappush(queue, (best[count], count))
-            following, lengths = self._visible_from_corner(node)
-            total = best[node] + lengths
-            for v, length in zip(following[total < best[following]], total[total < best[following]], strict=True):
-                best[v] = length
-                came_from[v] = node
-                heapq.heappush(queue, (length + to_goal[v], int(v)))
-        raise ValueError(f"no route from {start} to {goal}")
+        from fedmule.mobility.route_search import shortest  # slow to import, so only where needed
 
-    def _visible(self, position: FloatArray) -> tuple[IntArray, FloatArray]:
-        seen = np.flatnonzero(self.clear(np.broadcast_to(position, self.corners.shape), self.corners))
-        return seen, np.hypot(*(self.corners[seen] - position).T)
+        positions = np.concatenate([self.corners, start[None], goal[None]])
+        barred = np.empty((0, 2), dtype=np.int64)
+        while True:
+            passed = shortest(self._trapezoids, positions, barred, *self._room)[::-1]
+            if not len(passed):
+                raise ValueError(f"no route from {start} to {goal}")
+            legs = np.stack([passed[:-1], passed[1:]], axis=1)
+            blocked = ~self.clear(positions[legs[:, 0]], positions[legs[:, 1]])
+            if not blocked.any():
+                return np.asarray(positions[passed])
+            barred = np.concatenate([barred, legs[blocked]])  # rounding: a leg that grazes a wall
 
-    def _visible_from_corner(self, node: int) -> tuple[IntArray, FloatArray]:
-        if node not in self._seen:
-            self._seen[node] = self._visible(self.corners[node])
-        return self._seen[node]
+    def trapezoids(self, points: FloatArray) -> Trapezoids:
+        """The ground off the walls as trapezoids, with the positions [n,2] that are looked for on it."""
+        from fedmule.mobility.trapezoids import trapezoids
 
-    def _trace(self, came_from: IntArray, start: FloatArray, goal: FloatArray) -> FloatArray:
-        nodes = []
-        node = int(came_from[len(self.corners)])
-        while node >= 0:
-            nodes.append(node)
-            node = int(came_from[node])
-        return np.concatenate([start[None], self.corners[nodes[::-1]], goal[None]])
+        # On a grid of micrometres, so that no two corners of a wall are as near to each other as rounding.
+        walls = shapely.get_parts(shapely.set_precision(shapely.get_parts(self.core), 1e-6))
+        return trapezoids([wall for wall in walls if not wall.is_empty], points, self._ground)
+
+    @cached_property
+    def _trapezoids(self) -> Trapezoids:
+        return self.trapezoids(self.corners)
+
+    @cached_property
+    def _room(self) -> tuple[FloatArray, IntArray]:
+        """Arrays for the search to work in."""
+        size = max(len(self.corners), len(self._trapezoids.x)) + 2
+        return np.empty((4, size)), np.empty((6, size), dtype=np.int64)
 
 
-def _convex_corners(geometry: BaseGeometry) -> FloatArray:
+def _convex_corners(polygons: NDArray[np.object_]) -> FloatArray:
     """Corners [k,2] of polygons at which a shortest route can bend: the convex ones."""
-    found = [np.empty((0, 2))]
-    for polygon in shapely.get_parts(shapely.orient_polygons(geometry)):
-        if not isinstance(polygon, shapely.Polygon):
-            continue
-        for ring in [polygon.exterior, *polygon.interiors]:
-            points = shapely.get_coordinates(ring)[:-1]
-            before, after = points - np.roll(points, 1, axis=0), np.roll(points, -1, axis=0) - points
-            found.append(points[before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0] > 0])
-    return np.concatenate(found)
+    points, ring = shapely.get_coordinates(shapely.get_rings(shapely.orient_polygons(polygons)), return_index=True)
+    if not len(points):
+        return np.empty((0, 2))
+    # The last point of each ring is the first one again.
+    last = np.append(np.flatnonzero(np.diff(ring)), len(ring) - 1)
+    first = np.append(0, last[:-1] + 1)
+    after = np.diff(points, axis=0, append=points[:1])
+    before = np.roll(after, 1, axis=0)
+    before[first] = after[last - 1]
+    turns = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0] > 0
+    turns[last] = False
+    return np.asarray(points[turns])

@@ -1,4 +1,4 @@
-"""Times of straight legs across surfaces, and whether walls block them, compiled.
+"""Times of straight legs across surfaces, compiled.
 
 Seconds are those at 1 m/s on plain ground.
 """
@@ -149,27 +149,6 @@ def split(surfaces: Outlines, route: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 @compiled
-def blocked(walls: Outlines, ax: float, ay: float, bx: float, by: float) -> bool:
-    """Whether a leg between two positions off the walls touches one."""
-    wide, high = bx - ax, by - ay
-    for p in range(len(walls.factors)):
-        box = walls.boxes[p]
-        if max(ax, bx) < box[0] or max(ay, by) < box[1] or min(ax, bx) > box[2] or min(ay, by) > box[3]:
-            continue
-        for e in range(walls.first[p], walls.first[p + 1]):
-            cx, cy = walls.edges[e, 0], walls.edges[e, 1]
-            dx, dy = walls.edges[e, 2], walls.edges[e, 3]
-            det = wide * (dy - cy) - high * (dx - cx)
-            if det == 0:
-                continue
-            share = ((cx - ax) * (dy - cy) - (cy - ay) * (dx - cx)) / det
-            on_edge = ((cx - ax) * high - (cy - ay) * wide) / det
-            if 0 <= share <= 1 and 0 <= on_edge <= 1:
-                return True
-    return False
-
-
-@compiled
 def seconds_between(surfaces: Outlines, start: FloatArray, end: FloatArray) -> FloatArray:
     """Seconds [m] of the straight legs from start [m,2] to end [m,2]."""
     room = len(surfaces.edges) + 1
@@ -177,16 +156,4 @@ def seconds_between(surfaces: Outlines, start: FloatArray, end: FloatArray) -> F
     found = np.empty(len(start))
     for i in range(len(start)):
         found[i] = seconds_of_leg(surfaces, start[i, 0], start[i, 1], end[i, 0], end[i, 1], at, edge)
-    return found
-
-
-@compiled
-def seconds_from(surfaces: Outlines, walls: Outlines, x: float, y: float, nodes: FloatArray) -> FloatArray:
-    """Seconds [n] of the straight legs from a position to all nodes [n,2]; inf where a wall stands between."""
-    room = len(surfaces.edges) + 1
-    at, edge = np.empty(room), np.empty(room, dtype=np.int64)
-    found = np.full(len(nodes), np.inf)
-    for i in range(len(nodes)):
-        if not blocked(walls, x, y, nodes[i, 0], nodes[i, 1]):
-            found[i] = seconds_of_leg(surfaces, x, y, nodes[i, 0], nodes[i, 1], at, edge)
     return found

@@ -63,13 +63,12 @@ class Terrain:
         self.obstacles = tuple(obstacles)
         self.surfaces = tuple(surfaces)
         ground = shapely.box(0.0, 0.0, *size_m)
-        walls = shapely.union_all([o.polygon for o in self.obstacles if o.stops_movement])
-        open_ground = ground.difference(walls.buffer(CLEARANCE_M, join_style="mitre"))
+        self.router = Router([o.polygon for o in self.obstacles if o.stops_movement], ground, CLEARANCE_M)
+        open_ground = ground.difference(self.router.inflated)
         # The connected open areas, largest first; no route leads from one to another.
         self.areas = sorted(_polygons(open_ground), key=lambda area: -area.area)
         for area in self.areas:
             shapely.prepare(area)
-        self.router = Router(walls, ground, CLEARANCE_M)
         boxes = shapely.bounds([s.polygon for s in self.surfaces]).reshape(-1, 2, 2)
         self._surface_low, self._surface_high = boxes[:, 0], boxes[:, 1]
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedmule.mobility.compiler import compiled
+from fedmule.mobility.compiler import compiled, inner
 from fedmule.mobility.seams import Seams
-from fedmule.mobility.surface_times import Outlines, blocked, seconds_of_leg
+from fedmule.mobility.surface_times import Outlines, seconds_of_leg
+from fedmule.mobility.trapezoids import SHEAR, Trapezoids, blocked, locate, see
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -24,15 +25,17 @@ class Graph(NamedTuple):
     nodes: FloatArray  # [n,2]
     seams: IntArray  # [n,2] the seams that a node lies on; -1 for none
     off_fast: FloatArray  # [n] distance from the nearest surface that is faster than plain ground; inf if none is
-    rows: FloatArray  # [m,n] seconds from some nodes to all; inf where a wall stands between
-    row_of: IntArray  # [n] the row of a node; -1 if it is not known yet
+    rows: IntArray  # [n,2] where the legs of a node begin and end in the two below; -1 if they are not known yet
+    legs: IntArray  # [m] the nodes to which they lead
+    seconds: FloatArray  # [m]
+    known: IntArray  # [1] how many legs are
 
 
 class Ground(NamedTuple):
     """What the time of a leg depends on."""
 
     surfaces: Outlines
-    walls: Outlines
+    walls: Trapezoids  # whose points are the nodes
     top: float  # the largest speed factor, at least 1
 
 
@@ -100,12 +103,20 @@ def near_seams(seams: Seams, x: float, y: float) -> tuple[FloatArray, IntArray]:
 
 @compiled
 def search(
-    ground: Ground, graph: Graph, seams: Seams, start: FloatArray, goal: FloatArray
-) -> tuple[int, FloatArray, IntArray, float]:
+    ground: Ground,
+    graph: Graph,
+    seams: Seams,
+    start: FloatArray,
+    goal: FloatArray,
+    cones: FloatArray,
+    stack: IntArray,
+    seen: IntArray,
+) -> tuple[bool, FloatArray, IntArray, float]:
     """Fastest route between two positions over the nodes, and over points of seams near its ends.
 
-    Returns -1, its points [k,2], the seams [k,2] that these lie on and its seconds, which are inf if there is none; or
-    a node whose row is needed first.
+    Returns whether there was room for the legs of all nodes that it needed, then the points [k,2] of the route, the
+    seams [k,2] that these lie on and its seconds, which are inf if there is none. cones [2,t+2], stack [t+2] and
+    seen [n] are room to work in.
     """
     room = len(ground.surfaces.edges) + 1
     at, edge = np.empty(room), np.empty(room, dtype=np.int64)
@@ -114,7 +125,7 @@ def search(
     apart_m = np.hypot(goal[0] - start[0], goal[1] - start[1])
     straight_s = leg_s(ground, start, goal, at, edge)
     if at_least_s(apart_m, off_start + off_goal, ground.top) >= straight_s * BETTER:
-        return -1, np.stack((start, goal)), np.full((2, 2), -1), straight_s
+        return True, np.stack((start, goal)), np.full((2, 2), -1), straight_s
     # All points: the nodes, points near the start and near the goal, and the goal.
     first, first_on = near_seams(seams, start[0], start[1])
     final, final_on = near_seams(seams, goal[0], goal[1])
@@ -126,10 +137,14 @@ def search(
     queue.pop()
     for v in range(end):
         off = graph.off_fast[v] if v < n else 0.0
-        there_m = np.hypot(points[v, 0] - start[0], points[v, 1] - start[1])
         rest_m = np.hypot(points[v, 0] - goal[0], points[v, 1] - goal[1])
-        least = at_least_s(there_m, off + off_start, ground.top)
         rest_s[v] = at_least_s(rest_m, off + off_goal, ground.top)
+    found = _seen_from(ground.walls, start, stack, cones, seen)
+    for i in range(found + end - n):
+        v = seen[i] if i < found else n + i - found
+        off = graph.off_fast[v] if v < n else 0.0
+        there_m = np.hypot(points[v, 0] - start[0], points[v, 1] - start[1])
+        least = at_least_s(there_m, off + off_start, ground.top)
         if least + rest_s[v] < best[end] * BETTER:
             heapq.heappush(queue, (least + rest_s[v], least, v, False))
     while len(queue):
@@ -144,15 +159,29 @@ def search(
                 best[u], came_from[u] = so_far, -1
                 heapq.heappush(queue, (so_far + rest_s[u], so_far, u, True))
             continue
-        row = graph.row_of[u] if u < n else -1
-        if u < n and row < 0:
-            return u, points[:0], graph.seams[:0], np.inf
-        for v in range(0 if u < begin_final else end, end + 1):
-            if v < n and row >= 0:
-                total = so_far + graph.rows[row, v]
-            elif n <= v < begin_final:
-                continue
+        if u < n and graph.rows[u, 0] < 0:
+            known = graph.known[0]
+            found = _seen_from(ground.walls, points[u], stack, cones, seen)
+            if known + found > len(graph.legs):
+                return False, points[:0], graph.seams[:0], np.inf
+            for i in range(found):
+                v = seen[i]
+                graph.legs[known + i] = v
+                graph.seconds[known + i] = seconds_of_leg(
+                    ground.surfaces, points[u, 0], points[u, 1], points[v, 0], points[v, 1], at, edge
+                )
+            graph.rows[u, 0], graph.rows[u, 1], graph.known[0] = known, known + found, known + found
+        begin_row, end_row = 0, 0  # legs that are known
+        if u < n:
+            begin_row, end_row, found = graph.rows[u, 0], graph.rows[u, 1], 0
+        else:
+            found = _seen_from(ground.walls, points[u], stack, cones, seen) if u < begin_final else 0
+        begin_rest = begin_final if u < begin_final else end
+        for i in range(end_row - begin_row + found + end + 1 - begin_rest):
+            if i < end_row - begin_row:
+                v, total = graph.legs[begin_row + i], so_far + graph.seconds[begin_row + i]
             else:
+                v = seen[i] if i < found else begin_rest + i - (end_row - begin_row) - found
                 least = so_far + np.hypot(points[v, 0] - points[u, 0], points[v, 1] - points[u, 1]) / ground.top
                 if least >= best[v] or least + rest_s[v] >= best[end] * BETTER:
                     continue
@@ -163,12 +192,20 @@ def search(
     length, u = 2, came_from[end]
     while u >= 0:
         length, u = length + 1, came_from[u]
-    found, on_seams, u = np.empty((length, 2)), np.full((length, 2), -1), end
+    way, on_seams, u = np.empty((length, 2)), np.full((length, 2), -1), end
     for i in range(length - 1, -1, -1):
-        found[i, 0], found[i, 1] = (points[u, 0], points[u, 1]) if i > 0 else (start[0], start[1])
+        way[i, 0], way[i, 1] = (points[u, 0], points[u, 1]) if i > 0 else (start[0], start[1])
         if u < n and i > 0:
             on_seams[i, 0], on_seams[i, 1] = graph.seams[u, 0], graph.seams[u, 1]
         elif n <= u < end and i > 0:
             on_seams[i, 0] = first_on[u - n] if u < begin_final else final_on[u - begin_final]
         u = came_from[u] if u >= 0 else -1
-    return -1, found, on_seams, best[end]
+    return True, way, on_seams, best[end]
+
+
+@inner
+def _seen_from(walls: Trapezoids, xy: FloatArray, stack: IntArray, cones: FloatArray, seen: IntArray) -> int:
+    """Enter the nodes that are seen from a position into `seen`; returns their number."""
+    px = xy[0] + SHEAR * xy[1]
+    here = locate(walls, px, xy[1])
+    return see(walls, here, px, xy[1], stack, cones, seen) if here >= 0 else 0
