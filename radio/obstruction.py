@@ -23,7 +23,7 @@ class Obstruction:
     """Obstacles, each of which takes its `radio_loss_db` once from every ray that crosses it, and jamming zones."""
 
     def __init__(self, obstacles: Sequence[Obstacle] = (), jamming_zones: Sequence[JammingZone] = ()) -> None:
-        lossy = sorted((o for o in obstacles if o.radio_loss_db > 0), key=lambda obstacle: obstacle.polygon.bounds[0])
+        lossy = [obstacle for obstacle in obstacles if obstacle.radio_loss_db > 0]
         self._polygons = [obstacle.polygon for obstacle in lossy]
         self._loss_db = np.array([obstacle.radio_loss_db for obstacle in lossy])
         self._tree = shapely.STRtree(self._polygons)
@@ -47,18 +47,20 @@ class Obstruction:
 
     def _view(self, shadowing: Shadowing | None) -> View:
         from fedmule.mobility.surface_times import outlines  # slow to import, so only where needed
+        from fedmule.radio.box_tree import box_tree
         from fedmule.radio.stretches import View, room_for_shadowing
 
         zones = self._jamming.zones
         inside = np.array([zone.polygon.representative_point().coords[0] for zone in zones]).reshape(-1, 2)
         alone = [Jamming([zone]).noise_db(xy[None])[0] for zone, xy in zip(zones, inside, strict=True)]
-        screens = outlines(self._polygons, self._loss_db.tolist())
+        order, tree = box_tree(shapely.bounds(self._polygons).reshape(-1, 4))
+        screens = outlines([self._polygons[p] for p in order.tolist()], self._loss_db[order].tolist())
         none = np.empty((3, 0)), (0.0, 0.0, 1.0, 1.0)
         waves, numbers = shadowing.table() if shadowing else none
         cells, field = room_for_shadowing()
         return View(
             screens=screens,
-            east=np.maximum.accumulate(screens.boxes[:, 2]),
+            tree=tree,
             zones=outlines([zone.polygon for zone in zones], [10 ** (zone.noise_db / 10) - 1 for zone in zones]),
             noise_db=np.array(alone, dtype=float),
             waves=waves,

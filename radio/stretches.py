@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fedmule.mobility.compiler import compiled, inner
 from fedmule.mobility.path_lookup import look_up, waypoint_times
 from fedmule.mobility.surface_times import Outlines
+from fedmule.radio.box_tree import BoxTree, may_meet
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -23,8 +24,8 @@ KEPT = 1 << 14  # cells whose shadowing is kept; a power of two
 class View(NamedTuple):
     """What the loss of a link depends on besides its length."""
 
-    screens: Outlines  # obstacles, from west to east; factors: the loss of each, dB
-    east: FloatArray  # [p] how far east the obstacles up to this one reach
+    screens: Outlines  # obstacles, in the order of the tree; factors: the loss of each, dB
+    tree: BoxTree
     zones: Outlines  # jamming zones; factors: their noise relative to the noise outside all zones
     noise_db: FloatArray  # [z] in one zone alone
     waves: FloatArray  # [3,w] wave numbers and phases of the shadowing; [3,0]: none
@@ -183,36 +184,42 @@ def _changes(
     screens, zones, side_m = view.screens, view.zones, view.shadowing[3]
     west, east = min(ax, ax + ux, bx, bx + vx), max(ax, ax + ux, bx, bx + vx)
     south, north = min(ay, ay + uy, by, by + vy), max(ay, ay + uy, by, by + vy)
-    begin, end = _first_at_least(view.east, NONE, len(view.east), west), len(view.east)
-    room = 1 + 2 * len(zones.edges) + 4 * (screens.first[end] - screens.first[begin])
+    room = 1 + 2 * len(zones.edges)
     if view.waves.shape[1]:
         room += 8 + int((abs(ux) + abs(uy) + abs(vx) + abs(vy)) / side_m)
-    shares, count = np.empty(room), NONE
-    if not (a_moves or b_moves):
-        begin = end
-    for p in range(begin, end):
-        if screens.boxes[p, 0] > east:
-            break
-        if screens.boxes[p, 2] < west or screens.boxes[p, 1] > north or screens.boxes[p, 3] < south:
+    shares, count, node = np.empty(room + 64), NONE, NONE
+    last_node = len(view.tree.skip) if a_moves or b_moves else NONE
+    while node < last_node:
+        box = view.tree.boxes[node]
+        if box[0] > east or box[2] < west or box[1] > north or box[3] < south:
+            node = view.tree.skip[node]
             continue
-        for e in range(screens.first[p], screens.first[p + 1]):
-            cx, cy = screens.edges[e, 0], screens.edges[e, 1]
-            wide, high = screens.edges[e, 2] - cx, screens.edges[e, 3] - cy
-            shares[count] = _crossing(bx, by, vx, vy, cx, cy, wide, high)
-            if a_moves:
-                shares[count + 1] = _crossing(ax, ay, ux, uy, cx, cy, wide, high)
-                # The ends and the corner c are on a line: a quadratic.
-                constant = (ax - cx) * (by - cy) - (ay - cy) * (bx - cx)
-                linear = ((ax - cx) * vy - (ay - cy) * vx) + (ux * (by - cy) - uy * (bx - cx))
-                quadratic = ux * vy - uy * vx
-                root = math.sqrt(linear * linear - 4 * quadratic * constant)  # nan if negative
-                half = -(linear + math.copysign(root, linear)) / 2
-                shares[count + 2] = half / quadratic  # neither loses digits where the other is large
-                shares[count + 3] = constant / half
-                count += 4
-            else:  # the ray from a passes the corner
-                shares[count + 1] = _crossing(bx, by, vx, vy, ax, ay, cx - ax, cy - ay)
-                count += 2
+        for p in range(view.tree.held[node, 0], view.tree.held[node, 1]):
+            if screens.boxes[p, 0] > east or screens.boxes[p, 2] < west:
+                continue
+            if screens.boxes[p, 1] > north or screens.boxes[p, 3] < south:
+                continue
+            while count + 4 * (screens.first[p + 1] - screens.first[p]) + room > len(shares):
+                shares = _twice_as_long(shares)
+            for e in range(screens.first[p], screens.first[p + 1]):
+                cx, cy = screens.edges[e, 0], screens.edges[e, 1]
+                wide, high = screens.edges[e, 2] - cx, screens.edges[e, 3] - cy
+                shares[count] = _crossing(bx, by, vx, vy, cx, cy, wide, high)
+                if a_moves:
+                    shares[count + 1] = _crossing(ax, ay, ux, uy, cx, cy, wide, high)
+                    # The ends and the corner c are on a line: a quadratic.
+                    constant = (ax - cx) * (by - cy) - (ay - cy) * (bx - cx)
+                    linear = ((ax - cx) * vy - (ay - cy) * vx) + (ux * (by - cy) - uy * (bx - cx))
+                    quadratic = ux * vy - uy * vx
+                    root = math.sqrt(linear * linear - 4 * quadratic * constant)  # nan if negative
+                    half = -(linear + math.copysign(root, linear)) / 2
+                    shares[count + 2] = half / quadratic  # neither loses digits where the other is large
+                    shares[count + 3] = constant / half
+                    count += 4
+                else:  # the ray from a passes the corner
+                    shares[count + 1] = _crossing(bx, by, vx, vy, ax, ay, cx - ax, cy - ay)
+                    count += 2
+        node += 1
     for e in range(len(zones.edges)):
         cx, cy = zones.edges[e, 0], zones.edges[e, 1]
         wide, high = zones.edges[e, 2] - cx, zones.edges[e, 3] - cy
@@ -248,11 +255,15 @@ def _loss_db(view: View, ax: float, ay: float, bx: float, by: float) -> float:
     screens, loss_db = view.screens, 0.0
     if len(view.noise_db):
         loss_db = max(_noise_db(view, ax, ay), _noise_db(view, bx, by))
-    for p in range(_first_at_least(view.east, NONE, len(view.east), min(ax, bx)), len(view.east)):
-        if screens.boxes[p, 0] > max(ax, bx):
-            break
-        if _touches(screens, p, ax, ay, bx, by):
-            loss_db += screens.factors[p]
+    node = NONE
+    while node < len(view.tree.skip):
+        if may_meet(view.tree.boxes[node], ax, ay, bx, by):
+            for p in range(view.tree.held[node, 0], view.tree.held[node, 1]):
+                if _touches(screens, p, ax, ay, bx, by):
+                    loss_db += screens.factors[p]
+            node += 1
+        else:
+            node = view.tree.skip[node]
     if view.waves.shape[1]:
         loss_db += _shadow_db(view, ax, ay, bx, by)
     return loss_db

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from making import Disc, WifiDirect
 from plain_link import PlainLinks
 from random_terrain import SIZE_M, polygon_lists
+from towns import houses
 
 from fedmule.mobility.models.movement import NOWHERE_X_M
 from fedmule.mobility.terrain import Obstacle
 from fedmule.mobility.trajectory import Way
 from fedmule.radio import link
+from fedmule.radio.box_tree import box_tree
 from fedmule.radio.jamming import JammingZone
 from fedmule.radio.link import Radio, link_between
 from fedmule.radio.obstruction import Obstruction
@@ -90,6 +92,39 @@ def test_rays_lose_what_shapely_says(count: int) -> None:
         assert rate == link.rates_bps(radio, np.array([np.hypot(*(b - a))]), loss_db)[0]
         blocked += loss_db[0] > 0
     assert blocked > 30
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_links_in_a_town_are_those_of_the_plain_twin(turned: bool) -> None:
+    """Many houses, and walls as long as the town."""
+    draw = np.random.default_rng(turned)
+    walls = [shapely.box(-5, 96, 250, 97), shapely.LineString([(0, 0), (200, 190)]).buffer(0.5)]
+    polygons = houses(10, 1, turned=turned) + walls
+    obstacles = [Obstacle(polygon, False, float(draw.choice([0.0, 3.0, 8.0]))) for polygon in polygons]
+    radio = WifiDirect(90.0)
+    plain = PlainLinks(radio, obstacles, ())
+    for _ in range(12):
+        a = Way(np.array([0.0, 20.0]), draw.uniform((40, 40), (160, 160), (2, 2)).round(1))
+        b = Way(np.array([0.0, 20.0]), a.positions + draw.uniform(-60, 60, (2, 2)).round(1))
+        found = list(link_between(radio, plain.obstruction, a, b, 0.0))
+        expected = list(plain.stretches(a, b, 0.0, np.inf, 0.0, "right"))
+        assert [tuple(each) for each in found] == expected
+        assert len(found) > 5
+
+
+def test_a_tree_of_boxes_holds_each_box_once_and_below_its_nodes() -> None:
+    draw = np.random.default_rng(0)
+    for count in (0, 1, 4, 5, 9, 64, 333):
+        low = draw.uniform(0, 100, (count, 2)).round(0)  # some are at the same place
+        boxes = np.concatenate([low, low + draw.exponential(5, (count, 2))], axis=1)
+        order, tree = box_tree(boxes)
+        assert sorted(order.tolist()) == list(range(count))
+        assert np.concatenate([np.arange(*held) for held in tree.held] or [order]).tolist() == list(range(count))
+        for node, skip in enumerate(tree.skip.tolist()):
+            assert node < skip <= len(tree.skip)
+            held = order[np.concatenate([np.arange(*each) for each in tree.held[node:skip]])]
+            below = np.concatenate([boxes[held, :2].min(axis=0), boxes[held, 2:].max(axis=0)])
+            assert tree.boxes[node].tolist() == below.tolist()
 
 
 def test_several_zones_and_their_borders() -> None:
