@@ -1,4 +1,4 @@
-"""Compiled steps of a visit for dense networks: the same as `descend` with MLP.gradient and Pull, but faster.
+"""Compiled loops for dense networks: batches, the same steps as `descend` with MLP.gradient and Pull, and evaluation.
 
 A step copies and allocates nothing. Loops run along contiguous memory, several rows at a time, so that each number
 loaded is used several times. The order of every sum is fixed: the same numbers in, the same bits out.
@@ -7,42 +7,17 @@ loaded is used several times. The order of every sum is fixed: the same numbers 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from fedmule.learning.compiler import compiled, inlined
 
 Array = NDArray[Any]
 
 AT_ONCE = 5  # rows summed together
-
-
-def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function on its first call, and cache the result on disk for later runs if possible.
-
-    The compiler may choose the order of a sum, but must preserve inf and nan: they reveal a run that diverges.
-    """
-    return _compiled(function)
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a function inline in each of its callers.
-
-    Compiled separately, it could be optimised in two ways, and which one a caller uses would depend on whether it was
-    compiled in this run or loaded from the cache: the bits would differ.
-    """
-    return _compiled(function, forceinline=True)
-
-
-def _compiled(function: Callable[..., Any], **more: Any) -> Any:
-    keys: Any = {"fastmath": {"reassoc", "contract", "arcp", "nsz"}, "error_model": "numpy", **more}
-    try:
-        return njit(cache=True, **keys)(function)
-    except RuntimeError:  # neither this folder nor the user's cache is writable
-        return njit(**keys)(function)
 
 
 def widths(eps: Any, like: Array) -> Array:
@@ -56,7 +31,7 @@ def _constant(eps: float, size: int, dtype: Any) -> Array:
 
 
 def workspace(widths: tuple[int, ...], batch: int, dtype: Any) -> tuple[Array, Array, Array, Array]:
-    """Allocate the memory of `steps`: outputs and errors of all layers, factors, and the numbers 0, 1, 2, and so on."""
+    """Allocate the memory of `train`: outputs and errors of all layers, factors, and the numbers 0, 1, 2, and so on."""
     widest = max(widths[1:])
     longest = max(batch, widest)
     shapes = (len(widths) - 1, batch, widest), (len(widths) - 1, batch, widest), (longest + 1, longest + AT_ONCE)
@@ -65,56 +40,113 @@ def workspace(widths: tuple[int, ...], batch: int, dtype: Any) -> tuple[Array, A
 
 
 @compiled
-def steps(
-    x: Array,
-    layers: tuple[tuple[Array, Array], ...],
+def rows_of(numbers: Array, pool: Array, first: Array, skipped: int, size: int) -> Array:
+    """Return batches [steps,S,B] of rows from numbers [S,k] in [0,1): first + ⌊number · pool⌋, without some batches."""
+    clients, count = len(numbers), numbers.shape[1] // size - skipped
+    found = np.empty((count, clients, size), np.int64)
+    for i in range(clients):
+        for step in range(count):
+            for b in range(size):
+                number = numbers[i, (skipped + step) * size + b]
+                found[step, i, b] = first[i] + np.int64(number * pool[i])
+    return found
+
+
+@inlined
+def _layer(x: Array, widths: Array, layer: int) -> tuple[Array, Array]:
+    """Return views of a layer's weights [out,in] and bias [out] in a model x [d]."""
+    at = 0
+    for before in range(layer):
+        at += (widths[before] + 1) * widths[before + 1]
+    inputs, outs = widths[layer], widths[layer + 1]
+    middle = at + inputs * outs
+    return x[at:middle].reshape(outs, inputs), x[middle : middle + outs]
+
+
+@compiled
+def train(
+    starts: Array,
+    widths: Array,
     features: Array,
     labels: Array,
     batches: Array,
     scale: float,
-    anchor: Array,
+    anchors: Array,
     strength: float,
     eps: Array,
     first: bool,
-    prior: Array,
+    priors: Array,
     outputs: Array,
     errors: Array,
     factors: Array,
     every: Array,
-) -> float:
-    """Train a model x [d] in place and return the mean loss; `layers` are views of x: weights [out,in] and bias.
+) -> tuple[Array, float]:
+    """Return models after SGD from starts [S,d], and the mean loss; `widths` are those of their layers.
 
-    `batches` are rows [steps,B] of features and labels; `scale` is −η/B. Unless `strength` is 0, each step pulls the
-    model towards the tube of half-widths eps [d] around the anchor [d]: before the step if `first`, else after. The
-    prior [c] is added to scores; [0]: nothing is added.
+    `batches` are rows [steps,S,B] of features and labels; `scale` is −η/B. Unless `strength` is 0, each step pulls a
+    model towards the tube of half-widths eps [d] around its anchor, of [S,d] or of [1,d] for all: before the step if
+    `first`, else after. Priors [S,c] are added to scores; [S,0]: nothing is added.
     """
-    count, batch = batches.shape
-    last = len(layers) - 1
-    loss = 0.0
-    for step in range(count):
-        rows = batches[step]
-        a, own = features, rows
-        for layer in range(last + 1):
-            weights, bias = layers[layer]
-            _multiply(a, own, weights, bias, layer < last, outputs[layer])
-            a, own = outputs[layer], every
-        for b in range(batch):
-            for k in range(len(prior)):
-                a[b, k] += prior[k]
-        loss += _softmax_error(a, labels, rows, len(layers[last][1]), scale, errors[last])
-        for layer in range(last, 0, -1):
-            _back(errors[layer], layers[layer][0], outputs[layer - 1], every, factors, errors[layer - 1])
-        if first and strength > 0:
-            pull(x, anchor, strength, eps)
-        a, own = features, rows
-        for layer in range(last + 1):
-            weights, bias = layers[layer]
-            _step(weights, bias, errors[layer], a, own, batch, factors)
-            a, own = outputs[layer], every
-        if strength > 0 and not first:
-            pull(x, anchor, strength, eps)
-    mean: float = loss / (count * batch)
-    return mean
+    trained, loss, last = starts.copy(), 0.0, len(widths) - 2
+    count, clients, batch = batches.shape
+    rows = np.empty(batch, batches.dtype)
+    for i in range(clients):
+        x, anchor, prior = trained[i], anchors[min(i, len(anchors) - 1)], priors[i]
+        for step in range(count):
+            for b in range(batch):
+                rows[b] = batches[step, i, b]
+            a, own = features, rows
+            for layer in range(last + 1):
+                weights, bias = _layer(x, widths, layer)
+                _multiply(a, own, weights, bias, layer < last, outputs[layer])
+                a, own = outputs[layer], every
+            for b in range(batch):
+                for k in range(len(prior)):
+                    a[b, k] += prior[k]
+            loss += _softmax_error(a, labels, rows, widths[last + 1], scale, errors[last])
+            for layer in range(last, 0, -1):
+                weights, bias = _layer(x, widths, layer)
+                _back(errors[layer], weights, outputs[layer - 1], every, factors, errors[layer - 1])
+            if first and strength > 0:
+                pull(x, anchor, strength, eps)
+            a, own = features, rows
+            for layer in range(last + 1):
+                weights, bias = _layer(x, widths, layer)
+                _step(weights, bias, errors[layer], a, own, batch, factors)
+                a, own = outputs[layer], every
+            if strength > 0 and not first:
+                pull(x, anchor, strength, eps)
+    return trained, loss / (clients * count * batch)
+
+
+@compiled
+def scores(x: Array, widths: Array, features: Array) -> Array:
+    """Return class scores [N,c] of a model x [d] with these widths of layers on samples [N,f]."""
+    count, last = len(features), len(widths) - 2
+    rows, a = np.arange(count), features
+    for layer in range(last + 1):
+        weights, bias = _layer(x, widths, layer)
+        out = np.empty((count, widths[layer + 1]), x.dtype)
+        _multiply(a, rows, weights, bias, layer < last, out)
+        a = out
+    return a
+
+
+@compiled
+def judge(scores: Array, labels: Array) -> tuple[Array, Array]:
+    """Return which scores [N,c] are highest for another class than the label, and the cross-entropy of each [N]."""
+    count, classes = scores.shape
+    wrong, losses = np.empty(count, np.bool_), np.empty(count)
+    for b in range(count):
+        best, total = 0, 0.0
+        for k in range(1, classes):
+            best = k if scores[b, k] > scores[b, best] else best
+        highest = np.float64(scores[b, best])
+        for k in range(classes):
+            total += math.exp(scores[b, k] - highest)
+        losses[b] = math.log(total) + highest - scores[b, labels[b]]
+        wrong[b] = best != labels[b]
+    return wrong, losses
 
 
 @inlined
@@ -217,177 +249,3 @@ def pull(x: Array, anchor: Array, strength: float, eps: Array) -> None:
     for j in range(len(x)):
         q = x[j] - anchor[j]
         x[j] -= strength * (q - min(max(q, -eps[j]), eps[j]))
-
-
-# --- RWSADMM, variants slack and relay: before and after the steps ---------------------------------------------------
-
-
-def arrive(
-    clients: Array,
-    own: Array,
-    kept: Sequence[Array],
-    y: Array,
-    origin: Array,
-    beta: float,
-    back: float,
-    within: Any,
-    eps: Any,
-) -> tuple[Array, Array]:
-    """Return initial models x [S,d], stored ones or y ([S,d] or [1,d]), at most `within` from y, and the anchors.
-
-    An anchor is y − lam/β, moved by the share `back` of the way y − origin where eps is 0.
-    """
-    models, duals = kept[:2]
-    x, anchors = np.empty((2, len(clients), y.shape[1]), y.dtype)
-    bounds, numbers = (widths(within, y[0]), widths(eps, y[0])), (y.dtype.type(1 / beta), y.dtype.type(back))
-    for i, client in enumerate(clients.tolist()):
-        given = y[i % len(y)]
-        start = models[client] if own[i] else given
-        _arrive(start, duals[client], given, origin, *numbers, *bounds, x[i], anchors[i])
-    return x, anchors
-
-
-def contribute(
-    clients: Array,
-    counts: Array,
-    x: Array,
-    kept: Sequence[Array],
-    moved_sq: Array,
-    y: Array,
-    token: Array,
-    beta: float,
-    kappa: float,
-    eps: Any,
-    share: float,
-) -> tuple[Array, float]:
-    """Store x [S,d], its duals and contributions; return token + share·Σ(c − last) and its distance from the token."""
-    number, bounds, moved = y.dtype.type, widths(eps, token), np.zeros_like(token)
-    numbers = number(1 / beta), number(kappa)
-    for i, client in enumerate(clients.tolist()):
-        rows = [part[client] for part in kept]
-        moved_sq[client] = _contribute(x[i], *rows, y[i % len(y)], token, *numbers, bounds, counts[i], moved)
-    return moved, math.sqrt(_move(moved, token, number(share)))
-
-
-def settle(
-    clients: Array,
-    x: Array,
-    kept: Sequence[Array],
-    moved_sq: Array,
-    y: Array,
-    token: Array,
-    weights: Sequence[float],
-    beta: float,
-    kappa: float,
-    eps: Any,
-) -> tuple[Array, float]:
-    """Store models x [S,d] and their duals; return token + Σ w (x − y) and its distance from the token."""
-    number, bounds, moved = y.dtype.type, widths(eps, token), np.zeros_like(token)
-    numbers = number(1 / beta), number(kappa)
-    for i, client in enumerate(clients.tolist()):
-        rows = [part[client] for part in kept]
-        moved_sq[client] = _settle(x[i], *rows, y[i % len(y)], *numbers, bounds, number(weights[i]), moved)
-    return moved, math.sqrt(_move(moved, token, number(1)))
-
-
-@compiled
-def _arrive(
-    model: Array,
-    lam: Array,
-    y: Array,
-    origin: Array,
-    scale: float,
-    back: float,
-    within: Array,
-    eps: Array,
-    x: Array,
-    anchor: Array,
-) -> None:
-    for j in range(len(y)):
-        x[j] = min(max(model[j], y[j] - within[j]), y[j] + within[j])
-        given = back if eps[j] == 0 else 0 * back
-        anchor[j] = y[j] - scale * lam[j] + given * (y[j] - origin[j])
-
-
-@compiled
-def _contribute(
-    x: Array,
-    model: Array,
-    lam: Array,
-    c: Array,
-    y: Array,
-    token: Array,
-    scale: float,
-    kappa: float,
-    eps: Array,
-    counts: bool,
-    step: Array,
-) -> float:
-    """Compute rwsadmm.contribution with scale = 1/β; step += c − (its last value if `counts`, else the token).
-
-    Sets the model to x; returns |x − model|².
-    """
-    total: float = x.dtype.type(0)
-    for j in range(len(x)):
-        scaled = scale * lam[j]
-        q = x[j] - y[j] + scaled
-        e = q - min(max(q, -eps[j]), eps[j])
-        change = kappa * (e - scaled)
-        new = y[j] + e + change
-        step[j] += new - (c[j] if counts else token[j])
-        lam[j] += change / scale
-        c[j] = new
-        moved = x[j] - model[j]
-        total += moved * moved
-        model[j] = x[j]
-    return total
-
-
-@compiled
-def _settle(
-    x: Array,
-    model: Array,
-    lam: Array,
-    y: Array,
-    scale: float,
-    kappa: float,
-    eps: Array,
-    weight: float,
-    step: Array,
-) -> float:
-    """Compute relay.dual_of with scale = 1/β; step += weight · (x − y). Sets the model; returns |x − model|²."""
-    total: float = x.dtype.type(0)
-    for j in range(len(x)):
-        apart = x[j] - y[j]
-        q = apart + scale * lam[j]
-        lam[j] += kappa * (apart - min(max(q, -eps[j]), eps[j])) / scale
-        step[j] += weight * apart
-        moved = x[j] - model[j]
-        total += moved * moved
-        model[j] = x[j]
-    return total
-
-
-def distance(a: Array, b: Array) -> float:
-    """Return |a − b| of two models [d]."""
-    return math.sqrt(_distance_sq(a, b))
-
-
-@compiled
-def _distance_sq(a: Array, b: Array) -> float:
-    total = 0.0
-    for j in range(len(a)):
-        apart = a[j] - b[j]
-        total += apart * apart
-    return total
-
-
-@compiled
-def _move(step: Array, token: Array, share: float) -> float:
-    """step ← token + share · step; return the squared length of the move."""
-    total = 0.0
-    for j in range(len(token)):
-        move = share * step[j]
-        total += move * move
-        step[j] = token[j] + move
-    return total

@@ -90,6 +90,13 @@ def scores(model: Model, data: ClientData, x: Tensor, rows: Tensor | slice) -> T
     return found if data.prior is None else found + data.prior.of(rows)
 
 
+def losses(found: Tensor, labels: Tensor) -> Tensor:
+    """Return the cross-entropy [N] of scores [N,c]."""
+    if found.is_cpu and (kernels := kernels_for(found)):
+        return torch.from_numpy(kernels.judge(found.numpy(), labels.numpy())[1])
+    return torch.nn.functional.cross_entropy(found, labels, reduction="none")
+
+
 def noise_seeds(rows: Tensor) -> list[int]:
     """Return a seed for each client's batch, from its rows [S,B] alone, for randomness in a gradient."""
     words = rows.cpu().numpy().astype(np.uint64)

@@ -338,13 +338,12 @@ class Algorithm:
 
         A client's batches depend only on the client and the number of its participation; more have fewer as a prefix.
         """
-        size, clients = self.settings.batch_size, steps.clients
-        rows = self._draw(clients, steps.participation, last * size)[:, first * size :]
-        rows *= self._batch_pool(work, steps)[:, None]
-        index = rows.astype(np.int64)
-        index += self.data.first[clients, None]
-        index = np.ascontiguousarray(index.reshape(len(clients), last - first, size).swapaxes(0, 1))
-        return torch.from_numpy(index).to(self.device, non_blocking=True)
+        from fedmule.learning.kernels import rows_of  # slow to import, so only where needed
+
+        size, pool = self.settings.batch_size, self._batch_pool(work, steps)
+        numbers = self._draw(steps.clients, steps.participation, last * size)
+        rows = rows_of(numbers, pool, self.data.first[steps.clients], first, size)
+        return torch.from_numpy(rows).to(self.device, non_blocking=True)
 
     def _batches(self, clients: IntArray, count: int | None = None) -> Tensor:
         """Draw the batches of the clients' next participation, rows [count,S,B], and count the participation.

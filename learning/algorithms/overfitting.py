@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fedmule.learning.algorithms.base import IntArray, Task
-from fedmule.learning.steps import scores
+from fedmule.learning.steps import losses, scores
 
 EVERY = 4  # one client in four holds samples out until the opening, …
 HELD_OUT = 0.25  # … this share of its training samples
@@ -54,7 +54,5 @@ class Overfitting:
         middle = int(data.first[client] + data.train_count[client]) - held
         learnt, out = min(middle - int(data.first[client]), MOST), min(held, MOST)
         rows = slice(middle - learnt, middle + out)
-        loss = torch.nn.functional.cross_entropy(
-            scores(self._model, data, y, rows), data.labels[rows], reduction="none"
-        )
+        loss = losses(scores(self._model, data, y, rows), data.labels[rows])
         return torch.stack([loss[:learnt].mean(), loss[learnt:].mean()])

@@ -184,10 +184,14 @@ class Relay(Tube):
         self.arrived += len(clients)
         self._pushes += self._kappa * len(clients)
         self._weight += sum(w)
-        if kernels := kernels_for(self.token, x, y, self.models, self.duals):
+        if kernels_for(self.token, x, y, self.models, self.duals):
+            from fedmule.learning.algorithms import tube_kernels  # slow to import
+
             kept, moved_sq = [self.models.numpy(), self.duals.numpy()], self.last_step_sq.numpy()
-            tokens, numbers = (y.view(-1, y.shape[-1]).numpy(), self.token.numpy()), (self.beta, self._kappa, self._eps)
-            token, moved = kernels.settle(clients, x.numpy(), kept, moved_sq, *tokens, w, *numbers)
+            tokens = y.view(-1, y.shape[-1]).numpy(), self.token.numpy()
+            token, moved = tube_kernels.settle(
+                clients, x.numpy(), kept, moved_sq, *tokens, w, self.beta, self._kappa, self._eps
+            )
             self.token = torch.from_numpy(token)
             return float(moved)
         index = self._index(clients)

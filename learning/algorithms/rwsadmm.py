@@ -47,10 +47,12 @@ class Slack(Tube):
         """Store the models x [S,d] and their contributions, and move the token; return how far it moved."""
         beta, kappa, eps, x, y = self.beta, self._kappa, self._eps, work["x"], work["y"]
         counts, share = self._token_rule(clients)
-        if kernels := kernels_for(self.token, x, y, *self._kept()):
+        if kernels_for(self.token, x, y, *self._kept()):
+            from fedmule.learning.algorithms import tube_kernels  # slow to import
+
             kept, moved_sq = [part.numpy() for part in self._kept()], self.last_step_sq.numpy()
             tokens = y.view(-1, y.shape[-1]).numpy(), self.token.numpy()
-            token, moved = kernels.contribute(
+            token, moved = tube_kernels.contribute(
                 clients, counts, x.numpy(), kept, moved_sq, *tokens, beta, kappa, eps, share
             )
             self.token = torch.from_numpy(token)

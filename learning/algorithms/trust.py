@@ -32,8 +32,10 @@ class TrustRegion:
 
         A model that is not finite is replaced by its start.
         """
-        if len(x) == 1 and (kernels := kernels_for(x, start)):  # the usual case, which copies nothing
-            return self._limited_one(x, start, kernels.distance(x.numpy()[0], start.numpy()[0]))
+        if len(x) == 1 and kernels_for(x, start):  # the usual case, which copies nothing
+            from fedmule.learning.algorithms import tube_kernels  # slow to import
+
+            return self._limited_one(x, start, tube_kernels.distance(x.numpy()[0], start.numpy()[0]))
         move = x - start
         length = torch.linalg.vector_norm(move, dim=1, keepdim=True)  # [S,1]
         sound = length.isfinite()

@@ -142,10 +142,12 @@ class Tube(Opening):
         """Return the models [S,d] clients start from (the token y if not seen before) and the anchors of their pull."""
         beta, own, back = self.beta, self.seen[clients], self._given_back()
         within = eps if self.project_on_arrival else math.inf
-        if kernels := kernels_for(y, self._origin, self.models, self.duals):
+        if kernels_for(y, self._origin, self.models, self.duals):
+            from fedmule.learning.algorithms import tube_kernels  # slow to import
+
             kept, given = [self.models.numpy(), self.duals.numpy()], y.view(-1, y.shape[-1]).numpy()
             moved = self._origin.numpy(), beta, back, within, eps
-            x, anchor = map(torch.from_numpy, kernels.arrive(clients, own, kept, given, *moved))
+            x, anchor = map(torch.from_numpy, tube_kernels.arrive(clients, own, kept, given, *moved))
         else:
             index = self._index(clients)
             x = project(self._own_or_token(self.models[index], own, y), y, within)

@@ -29,10 +29,11 @@ class MLP:
 
     def __init__(self, features: int, classes: int, hidden: tuple[int, ...]) -> None:
         self.widths = (features, *hidden, classes)
+        self._sizes = np.array(self.widths)
         sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(self.widths)]
         self.layers = {f"layer {i + 1}": size for i, size in enumerate(sizes)}
         self.parameters = sum(sizes)
-        self._workspaces: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
+        self._workspaces: dict[tuple[int, Any], tuple[Any, ...]] = {}
 
     def start(self, generator: np.random.Generator) -> Tensor:
         """Return a random model [d], uniform within ±1/√inputs in each layer."""
@@ -81,23 +82,19 @@ class MLP:
         kernels = kernels_for(x, data.features, pull.anchor, *(() if prior is None else (prior,)))
         if kernels is None or type(self).gradient is not MLP.gradient:
             return None
-        starts, rows, samples = x.numpy(), batches.numpy(), (data.features.numpy(), data.labels.numpy())
+        starts, samples = x.numpy(), (data.features.numpy(), data.labels.numpy())
         priors = np.empty((len(starts), 0), starts.dtype) if prior is None else prior.numpy()  # [S,0]: nothing is added
-        size, number = rows.shape[2], starts.dtype.type
+        size, number = batches.shape[2], starts.dtype.type
         anchors, eps = pull.anchor.view(-1, self.parameters).numpy(), kernels.widths(pull.eps, starts[0])
-        model, layers, space = self._workspace(kernels, size, starts.dtype)
-        trained, loss = np.empty_like(starts), 0.0
-        scale, strength = number(-eta / size), number(pull.strength)
-        for i in range(len(starts)):
-            model[:] = starts[i]
-            batch, anchor = np.ascontiguousarray(rows[:, i]), anchors[i % len(anchors)]
-            pulled = anchor, strength, eps, pull.first
-            loss += kernels.steps(model, layers, *samples, batch, scale, *pulled, priors[i], *space)
-            trained[i] = model
-        return torch.from_numpy(trained), loss / len(starts)
+        pulled = anchors, number(pull.strength), eps, pull.first
+        space, scale = self._workspace(kernels, size, starts.dtype), number(-eta / size)
+        trained, loss = kernels.train(starts, self._sizes, *samples, batches.numpy(), scale, *pulled, priors, *space)
+        return torch.from_numpy(trained), loss
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
         """Return class scores [N,c] of one model x [d] on samples [N,f]."""
+        if not x.requires_grad and (kernels := kernels_for(x, features)):
+            return torch.from_numpy(kernels.scores(x.numpy(), self._sizes, features.numpy()))
         *hidden, (weights, bias) = [(w[0], b[0]) for w, b in self._layers(x.unsqueeze(0))]
         for hidden_weights, hidden_bias in hidden:
             features = torch.addmm(hidden_bias, features, hidden_weights.T).relu_()
@@ -118,12 +115,10 @@ class MLP:
         """Return None: L is not known for a network with hidden layers."""
         return None
 
-    def _workspace(self, kernels: Any, size: int, dtype: Any) -> tuple[Any, Any, Any]:
-        """Return the memory of the compiled loops, reused per batch size: a model [d], its layers, and buffers."""
+    def _workspace(self, kernels: Any, size: int, dtype: Any) -> tuple[Any, ...]:
+        """Return the memory of the compiled loops, reused per batch size."""
         if (size, dtype) not in self._workspaces:
-            model = torch.empty(self.parameters, dtype=torch.from_numpy(np.empty(0, dtype)).dtype).numpy()
-            layers = tuple((weights[0], bias[0]) for weights, bias in self._layers(model[None]))
-            self._workspaces[size, dtype] = model, layers, kernels.workspace(self.widths, size, dtype)
+            self._workspaces[size, dtype] = kernels.workspace(self.widths, size, dtype)
         return self._workspaces[size, dtype]
 
     def _layers(self, x: Any) -> list[tuple[Any, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib import import_module
 from pathlib import Path
 
 import alone_share
@@ -140,12 +139,11 @@ def test_training_alone_takes_about_a_tenth_of_a_run() -> None:
 def test_the_cost_of_a_visit_is_compared_with_another_checkout(tmp_path: Path) -> None:
     """The same program under another name: as many visits, and about the same cost."""
     programs = [visit_cost.Program(ROOT, tmp_path / name) for name in ("own", "other")]
-    found = []
-    for program in programs:
-        with program.active():
-            found.append(import_module("fedmule.radio.link").__file__)
+    found = [program.ask(where="fedmule.radio.link") for program in programs]
     assert found == [str(tmp_path / name / "fedmule" / "radio" / "link.py") for name in ("own", "other")]
     cost = visit_cost.measure(programs, "warzone", rounds=1, overrides=("stop.visits=6",))
     assert cost.visits == 6 < cost.contacts
     assert all(0.2 < own / other < 5 for own, other in (cost.visit_ms, cost.contact_ms))
     assert "| `warzone` | 6 |" in visit_cost.table({"warzone": cost})
+    for program in programs:
+        program.end()

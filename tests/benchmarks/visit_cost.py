@@ -4,25 +4,24 @@
 
 The scenarios are copies in `frozen`, so that figures stay comparable when those that ship change. Each is run twice:
 with visits only, for the cost of a visit, and with contacts in passing, for the cost of a contact of either kind. With
-`--against` both programs run in this process by turns, a few visits each. A first round compiles and is not counted.
+`--against` both programs run by turns, a few visits each. A first round compiles and is not counted.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import io
+import json
+import os
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from statistics import median
-from types import ModuleType
 from typing import Any
 
 STORIES = ("warzone", "earthquake", "wildlife", "underwater", "city", "blackout")
@@ -33,34 +32,60 @@ KINDS = {"visits": "vehicle.in_passing=false", "contacts": "vehicle.in_passing=t
 
 
 class Program:
-    """A checkout of the package. Its modules are those that `import fedmule` finds while it is `active`."""
+    """A checkout of the package, in a process of its own: with two in one process the second is slower."""
 
     def __init__(self, folder: Path, scratch: Path) -> None:
-        self._modules: dict[str, ModuleType] = {}
         scratch.mkdir()
         (scratch / "fedmule").symlink_to(folder.resolve(), target_is_directory=True)
-        self._path = str(scratch)
+        paths = os.pathsep.join(filter(None, [str(scratch), os.environ.get("PYTHONPATH")]))
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        """Make this the package `fedmule` for the moment."""
-        others = _modules()
-        for name in others:
-            del sys.modules[name]
-        sys.modules.update(self._modules)
-        sys.path.insert(0, self._path)
-        try:
-            yield
-        finally:
-            sys.path.remove(self._path)
-            self._modules = _modules()
-            for name in self._modules:
-                del sys.modules[name]
-            sys.modules.update(others)
+    def ask(self, **request: Any) -> Any:
+        """Send a request and wait for the answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.communicate()
 
 
-def _modules() -> dict[str, ModuleType]:
-    return {name: each for name, each in sys.modules.items() if name.partition(".")[0] == "fedmule"}
+def serve() -> None:
+    """Make runs of this process's package, a few contacts at a time, as requests on standard input say."""
+    from fedmule.simulator.engine import Simulation
+    from fedmule.simulator.runs.folder import RunLog
+    from fedmule.simulator.scenario.load import load_scenario
+
+    answers, sys.stdout = sys.stdout, sys.stderr
+    run: Any = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "where" in request:
+            print(json.dumps(import_module(request["where"]).__file__), file=answers, flush=True)
+        if "story" in request:
+            scenario = load_scenario(str(FROZEN / f"{request['story']}.toml"), request["overrides"])
+            with tempfile.TemporaryDirectory() as folder:
+                run, log = Simulation(scenario), RunLog(Path(folder), scenario, "cpu")
+                over, spent_s = run.start(log), 0.0
+                print(json.dumps({"built": True}), file=answers, flush=True)
+                while not over.processed:
+                    sys.stdin.readline()
+                    until, began_s = run.ledger.contacts + AT_A_TIME, time.process_time()
+                    while not over.processed and run.ledger.contacts < until:
+                        run.env.step()
+                    spent_s += time.process_time() - began_s
+                    counts = {"visits": int(run.ledger.visits), "contacts": int(run.ledger.contacts)}
+                    result = {**counts, "spent_s": spent_s, "over": bool(over.processed)}
+                    print(json.dumps(result), file=answers, flush=True)
+                log.release()
 
 
 def checkout(place: str, scratch: Path) -> Path:
@@ -73,54 +98,29 @@ def checkout(place: str, scratch: Path) -> Path:
     return scratch / "revision"
 
 
+@dataclass
 class Run:
-    """A run of a story that is made a few contacts at a time."""
+    """What a program has spent on a run of a story so far."""
 
-    def __init__(self, program: Program, story: str, overrides: list[str], folder: Path) -> None:
-        self._program = program
-        self.spent_s = 0.0
-        with program.active():
-            scenario = _part("simulator.scenario.load").load_scenario(str(FROZEN / f"{story}.toml"), overrides)
-            self._simulation = _part("simulator.engine").Simulation(scenario)
-            folder.mkdir(parents=True)
-            self._log = _part("simulator.runs.folder").RunLog(folder, scenario, "cpu")
-            self._over = self._simulation.start(self._log)
-
-    @property
-    def visits(self) -> int:
-        return int(self._simulation.ledger.visits)
-
-    @property
-    def contacts(self) -> int:
-        return int(self._simulation.ledger.contacts)
+    program: Program
+    visits: int = 0
+    contacts: int = 0
+    spent_s: float = 0.0
 
     def go_on(self) -> bool:
         """Make some more contacts; False if the run is over."""
-        until = self.contacts + AT_A_TIME
-        with self._program.active():
-            began_s = time.process_time()
-            while not self._over.processed and self._simulation.ledger.contacts < until:
-                self._simulation.env.step()
-            self.spent_s += time.process_time() - began_s
-        return not self._over.processed
-
-    def close(self) -> None:
-        with self._program.active():
-            self._log.release()
+        found = self.program.ask()
+        self.visits, self.contacts, self.spent_s = found["visits"], found["contacts"], found["spent_s"]
+        return not found["over"]
 
 
-def _part(name: str) -> Any:
-    return importlib.import_module(f"fedmule.{name}")
-
-
-def race(programs: list[Program], story: str, overrides: list[str], scratch: Path) -> list[Run]:
+def race(programs: list[Program], story: str, overrides: list[str]) -> list[Run]:
     """Run a story with each program, by turns."""
-    runs = [Run(program, story, overrides, scratch / str(i)) for i, program in enumerate(programs)]
-    left = runs
+    for program in programs:
+        program.ask(story=story, overrides=overrides)
+    left = runs = [Run(program) for program in programs]
     while left:
         left = [run for run in left if run.go_on()]
-    for run in runs:
-        run.close()
     return runs
 
 
@@ -139,8 +139,7 @@ def measure(programs: list[Program], story: str, rounds: int, overrides: tuple[s
     found: dict[str, list[list[Run]]] = {kind: [] for kind in KINDS}
     for _ in range(rounds + 1):
         for kind, override in KINDS.items():
-            with tempfile.TemporaryDirectory() as scratch:
-                found[kind].append(race(programs, story, [override, *overrides], Path(scratch)))
+            found[kind].append(race(programs, story, [override, *overrides]))
 
     def ms(kind: str, number: int) -> float:
         return median(1e3 * runs[number].spent_s / runs[number].contacts for runs in found[kind][1:])
@@ -171,13 +170,18 @@ def main() -> None:
     parser.add_argument("--against", metavar="REVISION", help="compare with a revision, or another checkout's folder")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as in fedmule run")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.serve:
+        return serve()
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         programs = [Program(ROOT, scratch / "own")]
         if given.against:
             programs.append(Program(checkout(given.against, scratch), scratch / "other"))
         print(table({story: measure(programs, story, given.rounds, tuple(given.set)) for story in given.stories}))
+        for program in programs:
+            program.end()
 
 
 if __name__ == "__main__":

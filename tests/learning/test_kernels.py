@@ -12,6 +12,7 @@ import pytest
 import torch
 from making import common_settings
 
+from fedmule.learning import kernels
 from fedmule.learning.algorithms.base import Algorithm, Task
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.models.logistic import MLR
@@ -190,3 +191,61 @@ def test_the_run_that_compiles_has_the_same_bits_as_later_runs(tmp_path):
     ]
     assert len(list(tmp_path.rglob("*.nbc"))) > 3
     assert found[0].stdout == found[1].stdout != ""
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("samples", [0, 1, 2, 7, 50])
+def test_scores_are_those_of_the_layers(name, dtype, samples):
+    model = MODELS[name]
+    algorithm, x, _ = visit(model, 1, 1, dtype)
+    features = algorithm.data.features[:samples]
+    expected = features
+    layers = model._layers(x)
+    for depth, (weights, bias) in enumerate(layers):
+        expected = expected @ weights[0].T + bias[0]
+        expected = expected if depth == len(layers) - 1 else expected.clamp(min=0)
+    found = model.scores(x[0], features)
+    assert found.dtype is dtype
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 if dtype is torch.float32 else 1e-13)
+
+
+def test_scores_of_a_model_under_differentiation_can_be_differentiated():
+    model = MODELS["mlp"]
+    algorithm, x, _ = visit(model, 1, 1, torch.float64)
+    leaf = x[0].clone().requires_grad_()
+    features, labels = algorithm.data.features, algorithm.data.labels
+    torch.nn.functional.cross_entropy(model.scores(leaf, features), labels).backward()
+    expected, _ = model.gradient(x[:1], features[None], labels[None])
+    torch.testing.assert_close(leaf.grad, expected[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_errors_and_losses_are_those_of_torch(dtype):
+    g = torch.Generator().manual_seed(1)
+    scores = 30 * torch.randn(200, 5, generator=g, dtype=dtype)
+    scores[:20] = 0.0  # a tie is the first class
+    labels = torch.randint(5, (200,), generator=g)
+    wrong, losses = kernels.judge(scores.numpy(), labels.numpy())
+    expected = torch.nn.functional.cross_entropy(scores.double(), labels, reduction="none")
+    np.testing.assert_allclose(losses, expected.numpy(), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(wrong, (scores.argmax(dim=1) != labels).numpy())
+    assert wrong[:20].tolist() == (labels[:20] != 0).tolist()
+
+
+@pytest.mark.parametrize("worst", [math.nan, math.inf])
+def test_a_loss_of_scores_that_are_not_finite_is_not_finite(worst):
+    for at in range(3):
+        scores = np.zeros((1, 3), np.float32)
+        scores[0, at] = worst
+        assert not np.isfinite(kernels.judge(scores, np.array([1]))[1]).any()
+
+
+def test_rows_of_batches_are_rounded_down_numbers():
+    numbers = np.random.default_rng(0).random((3, 24))
+    numbers[0, :2] = 0.0, np.nextafter(1.0, 0.0)
+    pool, first = np.array([5, 1, 1_000_000]), np.array([0, 7, 100])
+    found = kernels.rows_of(numbers, pool, first, 2, 4)
+    expected = (numbers * pool[:, None]).astype(np.int64) + first[:, None]
+    np.testing.assert_array_equal(found, expected.reshape(3, 6, 4).swapaxes(0, 1)[2:])
+    assert kernels.rows_of(numbers, pool, first, 0, 4)[0, 0, :2].tolist() == [0, 4]
