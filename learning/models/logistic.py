@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.models.mlp import MLP
+
+SMALL = 128  # of the smaller side of a matrix, up to which singular values are quick
+CHANGE = 1e-7  # relative, of an eigenvalue in one iteration, that is small enough to stop
+MOST = 1000  # iterations
 
 
 class MLR(MLP):
@@ -29,5 +34,24 @@ class MLR(MLP):
         for first, count in zip(data.first[:-1], data.train_count, strict=True):
             x = data.features[first : first + count]
             x = torch.cat([x, x.new_ones(len(x), 1)], dim=1)
-            largest = max(largest, float(torch.linalg.matrix_norm(x, 2)) ** 2 / (2 * int(count)))
+            largest = max(largest, squared_norm(x) / (2 * int(count)))
         return largest
+
+
+def squared_norm(x: Tensor) -> float:
+    """λ_max(xᵀx) of a matrix [N,f], by power iteration where singular values would take long.
+
+    That is never more, but for rounding, and hardly less: by 1e-5 where many eigenvalues are close to the largest.
+    """
+    if min(x.shape) <= SMALL:
+        return float(torch.linalg.matrix_norm(x, 2)) ** 2
+    v = x.mean(dim=0)  # of features that are not centred this is nearly the eigenvector
+    found = 0.0
+    for _ in range(MOST):
+        v = v / v.norm()
+        ahead = x @ v
+        before, found = found, float(ahead @ ahead)
+        if not found - before > CHANGE * found:
+            break
+        v = x.T @ ahead
+    return found

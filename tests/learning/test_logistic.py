@@ -9,7 +9,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedmule.learning.data.client_data import ClientData
-from fedmule.learning.models.logistic import MLR
+from fedmule.learning.models.logistic import MLR, squared_norm
 from fedmule.simulator.streams import Streams
 
 
@@ -150,3 +150,16 @@ def test_smoothness_is_tight_for_two_classes():
     up, _ = model.gradient(step, f[None], y[None])
     down, _ = model.gradient(-step, f[None], y[None])
     assert float((up - down).norm() / (2 * step).norm()) == pytest.approx(model.smoothness(data), rel=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(300, 200), (200, 300), (1000, 5), (3, 400), (1, 1)])
+@pytest.mark.parametrize("centre", [0.0, 0.5])
+def test_squared_norm_is_that_of_the_largest_singular_value(shape, centre):
+    x = torch.randn(*shape, generator=torch.Generator().manual_seed(0)) + centre
+    exact = float(torch.linalg.matrix_norm(x.double(), 2)) ** 2
+    assert exact * (1 - 1e-4) <= squared_norm(x) <= exact * (1 + 1e-5)
+
+
+def test_squared_norm_of_orthogonal_rows_is_the_longest():
+    x = torch.diag(torch.linspace(1.0, 3.0, 150, dtype=torch.float64))
+    assert squared_norm(x) == pytest.approx(9.0, rel=1e-4)
