@@ -52,21 +52,11 @@ def rows_of(numbers: Array, pool: Array, first: Array, skipped: int, size: int) 
     return found
 
 
-@inlined
-def _layer(x: Array, widths: Array, layer: int) -> tuple[Array, Array]:
-    """Return views of a layer's weights [out,in] and bias [out] in a model x [d]."""
-    at = 0
-    for before in range(layer):
-        at += (widths[before] + 1) * widths[before + 1]
-    inputs, outs = widths[layer], widths[layer + 1]
-    middle = at + inputs * outs
-    return x[at:middle].reshape(outs, inputs), x[middle : middle + outs]
-
-
 @compiled
 def train(
     starts: Array,
-    widths: Array,
+    x: Array,
+    layers: tuple[tuple[Array, Array], ...],
     features: Array,
     labels: Array,
     batches: Array,
@@ -81,41 +71,43 @@ def train(
     factors: Array,
     every: Array,
 ) -> tuple[Array, float]:
-    """Return models after SGD from starts [S,d], and the mean loss; `widths` are those of their layers.
+    """Return models after SGD from starts [S,d], and the mean loss.
 
+    The model x [d] is room to work in; `layers` are views of it: weights [out,in] and bias.
     `batches` are rows [steps,S,B] of features and labels; `scale` is −η/B. Unless `strength` is 0, each step pulls a
     model towards the tube of half-widths eps [d] around its anchor, of [S,d] or of [1,d] for all: before the step if
     `first`, else after. Priors [S,c] are added to scores; [S,0]: nothing is added.
     """
-    trained, loss, last = starts.copy(), 0.0, len(widths) - 2
+    trained, loss, last = np.empty_like(starts), 0.0, len(layers) - 1
     count, clients, batch = batches.shape
     rows = np.empty(batch, batches.dtype)
     for i in range(clients):
-        x, anchor, prior = trained[i], anchors[min(i, len(anchors) - 1)], priors[i]
+        anchor, prior = anchors[min(i, len(anchors) - 1)], priors[i]
+        x[:] = starts[i]
         for step in range(count):
             for b in range(batch):
                 rows[b] = batches[step, i, b]
             a, own = features, rows
             for layer in range(last + 1):
-                weights, bias = _layer(x, widths, layer)
+                weights, bias = layers[layer]
                 _multiply(a, own, weights, bias, layer < last, outputs[layer])
                 a, own = outputs[layer], every
             for b in range(batch):
                 for k in range(len(prior)):
                     a[b, k] += prior[k]
-            loss += _softmax_error(a, labels, rows, widths[last + 1], scale, errors[last])
+            loss += _softmax_error(a, labels, rows, len(layers[last][1]), scale, errors[last])
             for layer in range(last, 0, -1):
-                weights, bias = _layer(x, widths, layer)
-                _back(errors[layer], weights, outputs[layer - 1], every, factors, errors[layer - 1])
+                _back(errors[layer], layers[layer][0], outputs[layer - 1], every, factors, errors[layer - 1])
             if first and strength > 0:
                 pull(x, anchor, strength, eps)
             a, own = features, rows
             for layer in range(last + 1):
-                weights, bias = _layer(x, widths, layer)
+                weights, bias = layers[layer]
                 _step(weights, bias, errors[layer], a, own, batch, factors)
                 a, own = outputs[layer], every
             if strength > 0 and not first:
                 pull(x, anchor, strength, eps)
+        trained[i] = x
     return trained, loss / (clients * count * batch)
 
 
@@ -130,6 +122,17 @@ def scores(x: Array, widths: Array, features: Array) -> Array:
         _multiply(a, rows, weights, bias, layer < last, out)
         a = out
     return a
+
+
+@inlined
+def _layer(x: Array, widths: Array, layer: int) -> tuple[Array, Array]:
+    """Return views of a layer's weights [out,in] and bias [out] in a model x [d]."""
+    at = 0
+    for before in range(layer):
+        at += (widths[before] + 1) * widths[before + 1]
+    inputs, outs = widths[layer], widths[layer + 1]
+    middle = at + inputs * outs
+    return x[at:middle].reshape(outs, inputs), x[middle : middle + outs]
 
 
 @compiled

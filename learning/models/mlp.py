@@ -33,7 +33,7 @@ class MLP:
         sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(self.widths)]
         self.layers = {f"layer {i + 1}": size for i, size in enumerate(sizes)}
         self.parameters = sum(sizes)
-        self._workspaces: dict[tuple[int, Any], tuple[Any, ...]] = {}
+        self._workspaces: dict[tuple[int, Any], tuple[Any, Any]] = {}
 
     def start(self, generator: np.random.Generator) -> Tensor:
         """Return a random model [d], uniform within ±1/√inputs in each layer."""
@@ -87,8 +87,8 @@ class MLP:
         size, number = batches.shape[2], starts.dtype.type
         anchors, eps = pull.anchor.view(-1, self.parameters).numpy(), kernels.widths(pull.eps, starts[0])
         pulled = anchors, number(pull.strength), eps, pull.first
-        space, scale = self._workspace(kernels, size, starts.dtype), number(-eta / size)
-        trained, loss = kernels.train(starts, self._sizes, *samples, batches.numpy(), scale, *pulled, priors, *space)
+        (model, buffers), scale = self._workspace(kernels, size, starts.dtype), number(-eta / size)
+        trained, loss = kernels.train(starts, *model, *samples, batches.numpy(), scale, *pulled, priors, *buffers)
         return torch.from_numpy(trained), loss
 
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
@@ -115,10 +115,12 @@ class MLP:
         """Return None: L is not known for a network with hidden layers."""
         return None
 
-    def _workspace(self, kernels: Any, size: int, dtype: Any) -> tuple[Any, ...]:
-        """Return the memory of the compiled loops, reused per batch size."""
+    def _workspace(self, kernels: Any, size: int, dtype: Any) -> tuple[Any, Any]:
+        """Return the memory of the compiled loops, reused per batch size: a model [d] with its layers, and buffers."""
         if (size, dtype) not in self._workspaces:
-            self._workspaces[size, dtype] = kernels.workspace(self.widths, size, dtype)
+            model = np.empty(self.parameters, dtype)
+            layers = tuple((weights[0], bias[0]) for weights, bias in self._layers(model[None]))
+            self._workspaces[size, dtype] = (model, layers), kernels.workspace(self.widths, size, dtype)
         return self._workspaces[size, dtype]
 
     def _layers(self, x: Any) -> list[tuple[Any, Any]]:
