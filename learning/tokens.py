@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -65,9 +65,12 @@ class Carried:
 
     def meet(self, a: int, b: int) -> None:
         """Merge what two vehicles carry."""
+        self._merge(a, b)
+        self._hold_mean()
+
+    def _merge(self, a: int, b: int) -> None:
         mean = {name: _mean([one, self._by_vehicle[b][name]]) for name, one in self._by_vehicle[a].items()}
         self._by_vehicle[a], self._by_vehicle[b] = mean, dict(mean)
-        self._hold_mean()
 
     def of(self, vehicle: int) -> dict[str, Part]:
         """What a vehicle carries, by name."""
@@ -95,7 +98,10 @@ def _copy(part: Part) -> Part:
 def _mean(parts: Sequence[Part]) -> Part:
     """Return the mean of tensors or arrays of one shape, or of numbers."""
     if isinstance(parts[0], Tensor):
-        return torch.stack([part for part in parts if isinstance(part, Tensor)]).mean(dim=0)
+        return torch.stack(cast(Sequence[Tensor], parts)).mean(dim=0)  # type: ignore[arg-type]
+    if isinstance(parts[0], np.ndarray):
+        total: NDArray[np.float64] = np.add.reduce(np.stack([np.asarray(part) for part in parts]), axis=0) + 0.0
+        return total / len(parts)
     return sum(parts) / len(parts)
 
 
@@ -139,6 +145,7 @@ class AddedUp(Carried):
         own = self._known[vehicle][vehicle]
         self._known[vehicle][vehicle] = Changes(own.contacts + 1, own.total + moved)
         self._add_up(vehicle)
+        self._hold_mean()
         return result
 
     def meeting(self, a: int, b: int, progress: float) -> Exchange:
@@ -151,12 +158,12 @@ class AddedUp(Carried):
         down, up = (np.where(one.bytes_down > 0, n * size + more + overhead, 0) for n in news)
         return replace(one, bytes_down=down, bytes_up=up)
 
-    def meet(self, a: int, b: int) -> None:
+    def _merge(self, a: int, b: int) -> None:
         both = [
             max(p, q, key=lambda known: known.contacts) for p, q in zip(self._known[a], self._known[b], strict=True)
         ]
         met = self._met[a] | self._met[b]
-        super().meet(a, b)  # for what they carry beside the token
+        super()._merge(a, b)  # for what they carry beside the token
         for vehicle in (a, b):
             self._known[vehicle], self._met[vehicle] = list(both), met
             self._add_up(vehicle)
@@ -167,7 +174,6 @@ class AddedUp(Carried):
     def _add_up(self, vehicle: int) -> None:
         total = torch.stack([known.total for known in self._known[vehicle]]).sum(dim=0)
         self._by_vehicle[vehicle]["token"] = self._start + total / max(self._count(vehicle), 1)
-        self._hold_mean()
 
     def _count(self, vehicle: int) -> int:
         return int(self._met[vehicle].sum()) if self._algorithm.grows else self._met.shape[1]

@@ -230,6 +230,13 @@ class Way:
         times = np.concatenate([[start], self.times[inner], [end]])
         return Way(times, np.concatenate([self.at(start)[None], self.positions[inner], self.at(end)[None]]))
 
+    def box(self, start: float, end: float) -> tuple[FloatArray, FloatArray]:
+        """Lowest and highest coordinates [2] from one time to another."""
+        ends = self.at_times(np.array([start, end], dtype=float))
+        inner = self.positions[(self.times > start) & (self.times < end)]
+        every = np.concatenate([ends, inner])
+        return every.min(axis=0), every.max(axis=0)
+
     def end(self) -> Way:
         """The last waypoint alone: standing still there."""
         return Way(self.times[-1:], self.positions[-1:])

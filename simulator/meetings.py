@@ -25,6 +25,9 @@ class Meetings:
     They stop, unless they follow routes of their own, or drive on, and each sends the other its token. The two do not
     meet again before one of them has made a contact. `cost` is the cost of their exchange, and `enter` is called with
     every meeting that has ended. What a vehicle learns in passing during a meeting is part of it.
+
+    A pair is examined only if the boxes about both ways, from the present to the end of the plans, come within range of
+    each other.
     """
 
     def __init__(
@@ -42,13 +45,17 @@ class Meetings:
         self._rule = rule
         self._cost = cost
         self._enter = enter
-        self._news: set[frozenset[int]] = set()  # pairs one of which has made a contact since they met
+        count = len(vehicles)
+        self._news = np.zeros((count, count), dtype=bool)  # pairs one of which has made a contact since they met
+        self._low, self._high = np.full((count, 2), -np.inf), np.full((count, 2), np.inf)  # boxes about their ways
+        self._range_m = world.hearing.farthest_m
         for vehicle in vehicles:
             vehicle.find_meeting = self.find
 
     def after_contact(self, vehicle: Vehicle) -> None:
         """Note that this vehicle has something new for all others, and let it meet those it hears on its way."""
-        self._news |= {frozenset((vehicle.number, other.number)) for other in self._vehicles if other is not vehicle}
+        self._news[vehicle.number] = self._news[:, vehicle.number] = True
+        self._news[vehicle.number, vehicle.number] = False
         meeting = self.find(vehicle) if vehicle.free else None
         if meeting is not None:
             vehicle.interrupt(meeting)
@@ -56,8 +63,8 @@ class Meetings:
     def find(self, vehicle: Vehicle) -> simpy.Event | None:
         """Meetings of a vehicle with a new plan: returns one that begins at once, if any; later ones interrupt it."""
         now = self._env.now
-        for other in self._vehicles:
-            if other is vehicle or not self._may_meet(vehicle, other):
+        for other in self._near(vehicle, now):
+            if not self._may_meet(vehicle, other):
                 continue
             until_s = min(vehicle.plan_until_s, other.plan_until_s)
             at_s = self._world.encounters.first_meeting(vehicle, other, now, until_s)
@@ -69,8 +76,19 @@ class Meetings:
                 self._env.process(self._expect(vehicle, other, at_s))
         return None
 
+    def _near(self, vehicle: Vehicle, now: float) -> list[Vehicle]:
+        """Free vehicles with something new for this one, or it for them, that may come into its range, ascending."""
+        near = self._news[vehicle.number].copy()
+        if self._world.placed:
+            low, high = vehicle.way.box(now, max(now, vehicle.plan_until_s))
+            self._low[vehicle.number], self._high[vehicle.number] = low, high
+            far_m = self._range_m
+            near &= ((self._low <= high + far_m) & (self._high >= low - far_m)).all(axis=1)
+        others = [self._vehicles[number] for number in np.flatnonzero(near).tolist()]
+        return [other for other in others if other.free]
+
     def _may_meet(self, a: Vehicle, b: Vehicle) -> bool:
-        if not (a.free and b.free and frozenset((a.number, b.number)) in self._news):
+        if not (a.free and b.free and self._news[a.number, b.number]):
             return False
         exchange = self._cost(a.number, b.number)
         return bool(exchange.bytes_down[0] + exchange.bytes_up[0])
@@ -86,7 +104,7 @@ class Meetings:
 
     def _begin(self, a: Vehicle, b: Vehicle) -> simpy.Event:
         a.free = b.free = False
-        self._news.discard(frozenset((a.number, b.number)))
+        self._news[a.number, b.number] = self._news[b.number, a.number] = False
         return self._env.process(self._meet(*sorted((a, b), key=lambda vehicle: vehicle.number)))
 
     def _meet(self, a: Vehicle, b: Vehicle) -> Process:

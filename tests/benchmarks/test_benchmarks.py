@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import alone_share
+import fleet_cost
 import pytest
 import replay_page
 import report_cost
@@ -35,6 +36,10 @@ def test_a_contact_costs_the_same_with_more_clients() -> None:
     assert first == 1.0
     assert cost_ms > 0
     assert ratio < 2.0
+
+
+def test_many_vehicles_cost_little_more_per_visit_than_one() -> None:
+    assert fleet_cost.compare([1, 50], 60.0, visits=150, rounds=3)[1] < 2.0  # 1.3 times as measured
 
 
 def test_staggered_reports_cost_little_more_than_reports_at_once() -> None:
