@@ -70,6 +70,7 @@ class Evaluator:
         self._data = data = algorithm.data
         start = algorithm.models[0]  # everyone begins with the same model
         right, self._train_loss = self._one_model_on_all(start)
+        self.start_loss = float(self._train_loss.mean())  # of the start model, mean over clients
         self.test = Score(data.test_first, data.test_count, _per_client(right, data.test_first, data.test_count))
         self.validation: Score | None = None
         if data.validation_count is not None and data.validation_count.all():

@@ -18,6 +18,7 @@ from fedmule.learning.data.sites import SiteData
 from fedmule.learning.errors import ReplayError
 from fedmule.learning.evaluate import Evaluator, Overview, Score
 from fedmule.learning.journal import Journal
+from fedmule.learning.sizes import sizes_of
 from fedmule.learning.tokens import Carried
 
 IntArray = NDArray[np.int64]
@@ -209,6 +210,25 @@ class Learner:
     def beta(self) -> float | None:
         """The penalty β the algorithm is run with."""
         return self.algorithm.beta
+
+    @property
+    def usual_beta(self) -> float | None:
+        """The penalty β that the algorithm has by default, if it has one."""
+        return self.algorithm.usual_beta
+
+    @property
+    def start_loss(self) -> float:
+        """Training loss of the model that everyone starts with, mean over clients."""
+        return self.evaluator.start_loss
+
+    @property
+    def classes(self) -> int:
+        """Number of classes in the data."""
+        return self.algorithm.data.classes
+
+    def sizes(self, clients: IntArray) -> dict[str, float]:
+        """Return how large the token is now, and what these clients hold, by name: they show that models diverge."""
+        return sizes_of(self.algorithm, clients)
 
     @property
     def smoothness(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from dataclasses import replace
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from fedmule.learning.algorithms.base import Update
 from fedmule.learning.evaluate import Overview
 from fedmule.learning.learner import Learner
+from fedmule.simulator.divergence import Divergence
 from fedmule.simulator.events import Drive, Meeting, Visit
 from fedmule.simulator.runs.columns import (
     ClientRows,
@@ -49,6 +51,7 @@ class Ledger:
         self._log = NoLog()
         self._began = time.perf_counter()
         self._stopping = Stopping(scenario.stop, n)
+        self._divergence = Divergence(learner.start_loss, learner.classes, scenario.learning, learner.usual_beta)
         self.contacts = self.visits = self.missed = self.meetings = self.meetings_delivered = 0
         self._not_reached: Counter[int] = Counter()  # clients, by each vehicle since its last visit
         self._last_end_s: dict[int, float] = {}  # of each vehicle's last visit
@@ -222,7 +225,7 @@ class Ledger:
             "seed": scenario.seed,
             "finished": self.stopped_by != "interrupted",
             "stopped_by": self.stopped_by,
-            "divergence": self._stopping.divergence,
+            "divergence": self._divergence.words,
             "clients": len(self.visits_to),
             "contacts": self.contacts,
             "visits": self.visits,
@@ -283,8 +286,9 @@ class Ledger:
                 self.visits_to[visit.contact.visited] += 1
         if visit.update:
             self.gradient_steps[delivered] += visit.update.gradient_steps
-            if visit.update.train_loss is not None:
-                self._stopping.learnt(visit.update.train_loss, self.contacts, visit.contact.visited)
+            sizes = {"the token's step": visit.update.token_step_norm, **self._learner.sizes(delivered)}
+            self._divergence.learnt(visit.update.train_loss, sizes, self.visits, self.contacts, visit.contact.visited)
+            self._stopping.diverged = self._divergence.words is not None
         self.received[visit.active] += charged * outcome.bytes_down
         self.sent[visit.active] += charged * outcome.bytes_up
         self.bytes_down += charged * outcome.air_bytes_down
@@ -353,9 +357,9 @@ def _total_steps(update: Update | None, delivered: int) -> int:
 
 
 def _last_values(update: Update | None, seen: Overview | None) -> LastValues:
-    """What an update and an evaluation of all clients found; None where there was none."""
+    """What an update and an evaluation of all clients found; None where there was none, or no number."""
     constraint = seen.constraint if seen else None
-    return {
+    found: dict[str, float | None] = {
         "token_test_acc": float(seen.token_test_acc.mean()) if seen else None,
         "alone_test_acc_mean": mean_known(seen.alone_test_acc) if seen else None,
         "train_loss": update.train_loss if update else None,
@@ -368,6 +372,8 @@ def _last_values(update: Update | None, seen: Overview | None) -> LastValues:
         "token_step_norm": update.token_step_norm if update else None,
         "kappa": update.kappa if update else None,
     }
+    known = {name: value if value is not None and math.isfinite(value) else None for name, value in found.items()}
+    return cast(LastValues, known)
 
 
 def _newer(old: LastValues, new: LastValues) -> LastValues:

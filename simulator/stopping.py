@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from fedmule.simulator.runs.columns import StopReason
 from fedmule.simulator.scenario import Stop
-
-RUNAWAY = 1e3  # times the least loss of the run, or 1: a loss beyond that will not come back, …
-HUGE = 1e6  # … nor will this one
 
 
 class Stopping:
@@ -22,8 +17,7 @@ class Stopping:
         self._bytes = 0  # uncharged ones too, so that training alone ends when its reference does
         self._silent_contacts = 0  # since the last byte was on the air
         self._not_reached = 0  # clients, since the last contact
-        self.divergence: str | None = None  # where the models diverged, in words
-        self._least_loss = math.inf  # of all contacts
+        self.diverged = False
 
     def contact(self, sent_bytes: int, in_passing: bool) -> None:
         """Count a visit, or a contact in passing, and what was sent in it."""
@@ -39,15 +33,6 @@ class Stopping:
     def not_reached(self) -> None:
         """Count a client that a vehicle gave up."""
         self._not_reached += 1
-
-    def learnt(self, loss: float, contact: int, client: int | None) -> None:
-        """Note the loss with which clients trained at a contact: one that runs away ends the run."""
-        at = f"at contact {contact}" + ("" if client is None else f", with client {client}")
-        if not math.isfinite(loss):
-            self.divergence = f"{at} the loss was no number any more"
-        elif loss > min(HUGE, RUNAWAY * max(1.0, self._least_loss)):
-            self.divergence = f"{at} the loss was {loss:.2g}"
-        self._least_loss = min(self._least_loss, loss)
 
     def progress(self, now: float) -> float:
         """The share of the run's budget that is used up, by whichever limit is nearest."""
@@ -85,6 +70,6 @@ class Stopping:
             return "nothing_sent"
         if limits.accuracy is not None and accuracy >= limits.accuracy:
             return "accuracy"
-        if self.divergence is not None:
+        if self.diverged:
             return "diverged"
         return "nobody_reached" if self._not_reached > self._patience else None

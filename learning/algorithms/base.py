@@ -144,6 +144,8 @@ class Algorithm:
     adds_up = False  # whether the token is the mean of the clients' last contributions, so changes can be summed
     grows = False  # whether that mean is over the clients met so far instead of all clients
     beta: float | None = None  # penalty β, if the algorithm has one
+    usual_beta: float | None = None  # the one it has by default
+    duals: Tensor | None = None  # [n,d], if the algorithm has them
     losses_of_each = False  # whether the loss of each client is asked for, not only their mean
     added: NDArray[np.bool_] | None = None  # [n] has added its own labels to the token it took, if clients may do so
     try_at = 0.0  # share of the run by which clients choose between the token and training alone; 0: they do not

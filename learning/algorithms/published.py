@@ -54,7 +54,8 @@ class _Published(Algorithm):
     """Common part of both variants: one step per visit, duals z, a κ that decays per update, and the paper's L_β."""
 
     state_copies = 2
-    usual_beta = 10.0
+    usual_beta: float = 10.0
+    duals: Tensor
     beta: float
 
     def __init__(

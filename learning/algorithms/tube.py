@@ -45,7 +45,8 @@ class Tube(Opening):
     once more and trains alone from then on, so nothing more is sent. Override `_settle`, `_slack` and `state_copies`.
     """
 
-    usual_beta = 0.3
+    usual_beta: float = 0.3
+    duals: Tensor
     beta: float
 
     def __init__(

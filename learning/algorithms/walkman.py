@@ -23,6 +23,7 @@ class Walkman(Algorithm):
 
     state_copies = 3
     beta: float
+    duals: Tensor
 
     def __init__(self, task: Task, beta: float, merge: Literal["add_up", "average"]) -> None:
         super().__init__(task)

@@ -304,7 +304,9 @@ class _Totals(TypedDict):
     seed: Annotated[int, COUNT("the seed")]
     finished: Annotated[bool, Column(TRUTH, "false if the run was interrupted")]
     stopped_by: Annotated[StopReason | None, Column(TEXT, "which limit or event ended the run, see below")]
-    divergence: Annotated[str | None, Column(TEXT, "where the models diverged, in words; null where they did not")]
+    divergence: Annotated[
+        str | None, Column(TEXT, "where the models diverged and the likely reason, in words; null where they did not")
+    ]
     clients: Annotated[int, COUNT("how many clients there are")]
     contacts: Annotated[int, COUNT("visits and contacts in passing")]
     visits: Annotated[int, COUNT("visits of all vehicles together")]

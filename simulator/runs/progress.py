@@ -216,7 +216,7 @@ WHY = {  # by StopReason
     "nothing_sent": "nothing more was sent before the bytes were used up",
     "accuracy": "the target accuracy was reached",
     "interrupted": "it was interrupted (the same command with --resume resumes it)",
-    "diverged": "the models diverged: try a smaller learning.step_size, or a smaller beta where there is one",
+    "diverged": "the models diverged",
     "nobody_reached": "the vehicle could not reach any client any more",
 }
 
@@ -232,7 +232,7 @@ def _why(summary: Summary) -> str:
     """Why the run ended."""
     why, divergence = summary["stopped_by"], summary["divergence"]
     said = WHY[why] if why else "it ended"
-    return said.replace("diverged", f"diverged ({divergence})") if divergence else said
+    return f"{said} {divergence}" if divergence else said
 
 
 def _time_line(summary: Summary) -> list[str]:
