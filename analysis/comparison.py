@@ -33,7 +33,8 @@ def better_than(entries: Sequence[Entry]) -> dict[str, list[str]]:
     """The columns that each column beats in personal accuracy by more than chance.
 
     A two-sided paired t test over the seeds both have, which share data, start model and movement, for every pair, with
-    Holm's correction: the probability of any false claim in the table stays below 5 %.
+    Holm's correction: the probability of any false claim in the table stays below 5 %. A column that diverged in some
+    seeds beats nothing: its mean is over those that went well.
     """
     pairs = []
     for i, a in enumerate(entries):
@@ -43,11 +44,13 @@ def better_than(entries: Sequence[Entry]) -> dict[str, list[str]]:
             if len(difference) >= 2:
                 pairs.append((paired_p(difference), a.column, b.column, float(np.mean(difference))))
     found: dict[str, list[str]] = {entry.column: [] for entry in entries}
+    diverged = {entry.column for entry in entries if entry.diverged}
     pairs.sort()
     for (_, one, other, mean), clear in zip(pairs, holm([p for p, *_ in pairs]), strict=True):
         if clear:
             winner, loser = (one, other) if mean > 0 else (other, one)
-            found[winner].append(loser)
+            if winner not in diverged:
+                found[winner].append(loser)
     return found
 
 
@@ -55,11 +58,12 @@ def compare_table(entries: Sequence[Entry], target: float) -> Table:
     """A line per entry: accuracies in % (mean ± 95 % interval), the cost of the target, which others it beats."""
     to = f"to {100 * target:g} %"
     header = ["algorithm", "personal, %", "token, %", "gradients per client", f"visits {to}", f"gradients {to}"]
-    header += [f"simulated h {to}", f"MB {to}", "reached", "better than"]
+    header += [f"simulated h {to}", f"MB {to}", "reached", "seeds", "better than"]
     beaten, table = better_than(entries), [header]
     for entry in entries:
         if not entry.runs:
-            table.append([entry.column, "not run", *[""] * (len(header) - 2)])
+            what = "–" if entry.lost.get("diverged") or entry.lost.get("learnt nothing") else "not run"
+            table.append([entry.column, what, *[""] * (len(header) - 4), entry.count, ""])
             continue
         steps = [s["gradient_steps"] / s["clients"] for s in entry.summaries.values()]
         spent = costs(entry, target)
@@ -72,6 +76,7 @@ def compare_table(entries: Sequence[Entry], target: float) -> Table:
                 f"{np.mean(steps):.0f}",
                 *(_mean_cost(spent[against], unit) for against, unit in COSTS.items()),
                 f"{reached} of {len(entry.runs)}",
+                entry.count,
                 ", ".join(beaten[entry.column]) or "–",
             ]
         )
@@ -80,7 +85,8 @@ def compare_table(entries: Sequence[Entry], target: float) -> Table:
 
 def _percent(entry: Entry, name: str) -> str:
     mean, width = interval(entry.percent(name))
-    return f"{mean:.2f}" + ("" if width is None else f" ± {width:.2f}")
+    known = "–" if math.isnan(mean) else f"{mean:.2f}"
+    return known + ("" if width is None or math.isnan(width) else f" ± {width:.2f}")
 
 
 def _mean_cost(values: Sequence[float], unit: float) -> str:
@@ -92,10 +98,13 @@ def _mean_cost(values: Sequence[float], unit: float) -> str:
 def verdict(entries: Sequence[Entry]) -> list[str]:
     """Who is ahead, by how much over the runner-up and over local training, and how sure that is: a sentence each."""
     means = {e.column: float(np.mean(e.percent("personal_test_acc_mean"))) for e in entries if e.runs}
-    known = [e for e in entries if not math.isnan(means.get(e.column, math.nan))]  # not of runs that diverged
-    lost = [entry for entry in known if any(s["stopped_by"] == "diverged" for s in entry.summaries.values())]
-    done = sorted((entry for entry in known if entry not in lost), key=lambda e: -means[e.column])
-    left_out = [f"{entry.column} diverged in some seeds and is left out." for entry in lost]
+    known = [entry for entry in entries if not math.isnan(means.get(entry.column, math.nan)) and not entry.diverged]
+    done = sorted(known, key=lambda e: -means[e.column])
+    left_out = [
+        f"{entry.column} diverged in {entry.diverged} of {entry.seeds} seeds and is left out."
+        for entry in entries
+        if entry.diverged
+    ]
     if len(done) < 2:
         return ["Nothing to compare: fewer than two algorithms have finished a run without diverging.", *left_out]
     first, beaten = done[0], better_than(done)

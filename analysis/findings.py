@@ -11,8 +11,9 @@ import pandas as pd
 from fedmule.analysis.comparison import verdict
 from fedmule.analysis.measures import GAIN, PERSONAL
 from fedmule.analysis.plots.words import heading_of, in_words, short, with_value
-from fedmule.analysis.result_tables import Entry, done_runs
+from fedmule.analysis.result_tables import Entry, entry_of
 from fedmule.analysis.studies import Study
+from fedmule.simulator.runs.ending import WITHOUT_RESULT
 from fedmule.simulator.studies.statistics import FEW, LEVEL, interval, paired_p
 
 COMPARED = ("learning.algorithm", "column")  # what comparisons and experiments vary
@@ -53,13 +54,13 @@ def signed(mean: float, width: float | None) -> str:
 def _landscape(study: Study, free: list[str]) -> list[str]:
     """Where the result is best and worst, and what each parameter is worth; empty where no run has a result."""
     metric = GAIN if study.done.get(GAIN, pd.Series(dtype=float)).notna().any() else PERSONAL
-    rows = study.done.dropna(subset=[metric])
+    rows = study.done.dropna(subset=[metric]) if metric in study.done else study.done[:0]
     if not len(rows):
         return []
     if not free:
         return [_only_combination(rows)]
     effects = [effect for key in free if (effect := _effect(study, rows, key, metric))]
-    return [*_extremes(rows, free, metric), *effects]
+    return [*_extremes(rows, study.index[study.index["status"] == "diverged"], free, metric), *effects]
 
 
 def _only_combination(rows: pd.DataFrame) -> str:
@@ -73,10 +74,13 @@ def _only_combination(rows: pd.DataFrame) -> str:
     return f"{text}."
 
 
-def _extremes(rows: pd.DataFrame, free: list[str], metric: str) -> list[str]:
+def _extremes(rows: pd.DataFrame, diverged: pd.DataFrame, free: list[str], metric: str) -> list[str]:
     """Where the result is largest and smallest, and in how many combinations the vehicle is worth it."""
     groups = {values: 100 * part[metric].astype(float) for values, part in rows.groupby(free, sort=False)}
-    stated = {values: interval(list(part)) for values, part in groups.items()}
+    lost = {values for values, _ in diverged.groupby(free, sort=False)}  # nothing is claimed for these
+    stated = {values: interval(list(part)) for values, part in groups.items() if values not in lost}
+    if not stated:
+        return []
     best, worst = (pick(stated, key=lambda values: stated[values][0]) for pick in (max, min))
     what = "gain over training alone" if metric == GAIN else "personal accuracy"
     text = _percent if metric == PERSONAL else signed
@@ -96,12 +100,18 @@ def _extremes(rows: pd.DataFrame, free: list[str], metric: str) -> list[str]:
 
 
 def _effect(study: Study, rows: pd.DataFrame, key: str, metric: str) -> str | None:
-    """What the best value of a parameter is worth instead of the worst, paired by seed; None if it cannot be paired."""
+    """What the best value of a parameter is worth instead of the worst, paired by seed; None if it cannot be paired.
+
+    A value with which runs diverged is neither.
+    """
     others = [other for other in study.free() if other != key]
     table = rows.pivot_table(index=["seed", *others], columns=key, values=metric, aggfunc="mean", sort=False).dropna()
     if table.empty or table.shape[1] < 2:
         return None
-    by_seed = 100 * table.groupby(level="seed").mean()
+    lost = set(study.index.loc[study.index["status"] == "diverged", key])
+    by_seed = 100 * table[[value for value in table.columns if value not in lost]].groupby(level="seed").mean()
+    if by_seed.shape[1] < 2:
+        return None
     means = by_seed.mean()
     best, worst = means.idxmax(), means.idxmin()
     difference = list(by_seed[best] - by_seed[worst])
@@ -123,16 +133,15 @@ def _few_seeds(study: Study) -> list[str]:
 
 
 def _reservations(study: Study) -> list[str]:
-    """Runs without a result, and those that ended early, as sentences."""
+    """Runs without a result, as sentences."""
     index, found = study.index, []
-    lacking = [f"{n:,} {state}" for state in ("failed", "stale", "missing") if (n := (index["status"] == state).sum())]
+    lacking = [f"{n:,} {reason}" for reason in WITHOUT_RESULT if (n := (index["status"] == reason).sum())]
     if lacking:
         found.append(
             f"{len(index) - len(study.done):,} of {len(index):,} runs are not in these figures: {_and(lacking)}."
         )
-    diverged = int((study.done["stopped_by"] == "diverged").sum()) if "stopped_by" in study.done else 0
-    if diverged:
-        found.append(f"{diverged:,} of {len(index):,} runs diverged; what they had reached by then counts.")
+    if (index["status"] == "diverged").any():
+        found.append("Nothing is claimed for combinations of which a run diverged.")
     return found
 
 
@@ -162,5 +171,5 @@ def _entries(study: Study, by: str) -> list[Entry]:
     found = []
     for name in study.values(by):
         rows = study.index[study.index[by] == name]
-        found.append(Entry(str(study.study["scenarios"][0]), str(name), done_runs(rows, study.folder), len(rows)))
+        found.append(entry_of(str(study.study["scenarios"][0]), str(name), rows, study.folder))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedmule.analysis.measures import SENT
+from fedmule.simulator.runs.ending import n_of_n, without_result
 from fedmule.simulator.studies.statistics import FEW, holm, interval, paired_p
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ DIFFERENCES = (
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of a table: the finished runs of a row × column, such as a scenario × algorithm."""
+    """An entry of a table: the runs of a row × column that are done, such as a scenario × algorithm."""
 
     row: str
     column: str
@@ -42,6 +43,7 @@ class Entry:
     published_s: float | None = None  # run time, s
     pooled: bool = False  # accuracy over all test samples counts beside the mean over clients
     shown: str = PERSONAL  # the accuracy that its column shows
+    lost: Mapping[str, int] = field(default_factory=dict)  # runs without a result, by reason: diverged, failed, …
 
     @cached_property
     def summaries(self) -> dict[int, dict[str, Any]]:
@@ -50,6 +52,16 @@ class Entry:
             seed: json.loads((folder / "summary.json").read_text(encoding="utf-8"))
             for seed, folder in self.runs.items()
         }
+
+    @property
+    def diverged(self) -> int:
+        """How many of its runs diverged."""
+        return self.lost.get("diverged", 0)
+
+    @property
+    def count(self) -> str:
+        """How many runs are done of how many, with the reasons of the others."""
+        return n_of_n(len(self.runs), self.seeds, self.lost)
 
     def values(self, name: str) -> dict[int, float]:
         """A value of the summaries, by seed; nan where it is null."""
@@ -77,10 +89,11 @@ def with_alone(entries: Sequence[Entry], reference: str) -> list[Entry]:
     return [*alone, *entries]
 
 
-def done_runs(rows: pd.DataFrame, folder: Path) -> dict[int, Path]:
-    """The folders of the runs that are done, by seed, of some rows of a study's index."""
+def entry_of(row: str, column: str, rows: pd.DataFrame, folder: Path, **other: Any) -> Entry:
+    """An entry from some rows of the index of a study in a folder."""
     done = rows[rows["status"] == "done"]
-    return {int(seed): folder / run for seed, run in zip(done["replication"], done["run"], strict=True)}
+    runs = {int(seed): folder / run for seed, run in zip(done["replication"], done["run"], strict=True)}
+    return Entry(row, column, runs, len(rows), lost=without_result(rows["status"]), **other)
 
 
 # --- tables -------------------------------------------------------------------------------------------------
@@ -121,7 +134,8 @@ def _difference(entry: Entry) -> str:
 def difference_table(entries: Sequence[Entry], reference: str) -> Table:
     """Personal accuracy of the reference column less that of each other, in points: mean over seeds ± 95 % interval.
 
-    Differences are paired by seed; a star marks those that are more than chance with Holm's correction in a row.
+    Differences are paired by seed; a star marks those that are more than chance with Holm's correction in a row, unless
+    a column diverged in some seeds.
     """
     rows, columns = list(dict.fromkeys(e.row for e in entries)), list(dict.fromkeys(e.column for e in entries))
     by_position = {(e.row, e.column): e.values(e.shown) for e in entries if e.runs}
@@ -133,7 +147,8 @@ def difference_table(entries: Sequence[Entry], reference: str) -> Table:
             both = [100 * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs]
             if both and column != reference:
                 pairs[column] = both
-        tested = [column for column, both in pairs.items() if len(both) > 1]
+        diverged = {entry.column for entry in entries if entry.row == row and entry.diverged}
+        tested = [name for name, both in pairs.items() if len(both) > 1 and not diverged & {name, reference}]
         clear = dict(zip(tested, holm([paired_p(pairs[column]) for column in tested]), strict=True))
         for column, both in pairs.items():
             mean, width = interval(both)
@@ -157,11 +172,10 @@ def cost_table(entries: Sequence[Entry]) -> Table:
 def _cost_line(entry: Entry) -> list[str]:
     published = "" if entry.published is None else f"{entry.published:.2f}"
     published_s = "" if entry.published_s is None else f"{entry.published_s:g}"
-    seeds = f"{len(entry.runs)}" if len(entry.runs) == entry.seeds else f"{len(entry.runs)} of {entry.seeds}"
     pooled = _accuracy(entry, POOLED) if entry.pooled and entry.runs else ""
     line = [entry.row, entry.column, _accuracy(entry, PERSONAL), pooled, published]
     if not entry.runs:
-        return [*line, *[""] * 6, published_s, "", "", seeds, entry.chosen]
+        return [*line, *[""] * 6, published_s, "", "", entry.count, entry.chosen]
     summaries = entry.summaries.values()
     gradients = [s["gradient_steps"] / s["clients"] for s in summaries]
     sent = [sum(s.get(name) or 0 for name in SENT) for s in summaries]
@@ -175,7 +189,7 @@ def _cost_line(entry: Entry) -> list[str]:
         _digits(float(np.mean([s["host_time_s"] for s in summaries]))),
         published_s,
         *(_accuracy(entry, name) if _known(entry, name) else "" for name in LATE),
-        seeds,
+        entry.count,
         entry.chosen,
     ]
 
@@ -190,14 +204,15 @@ def _known(entry: Entry, name: str) -> bool:
 
 
 def _accuracy(entry: Entry, name: str) -> str:
-    """Mean ± 95 % interval in %, with a note if runs diverged or if one seed gives no interval."""
+    """Mean ± 95 % interval in %, with a note if runs have no result or if one seed gives no interval."""
     if not entry.runs:
-        return "not run"
+        return f"– ({entry.count})" if entry.diverged or entry.lost.get("learnt nothing") else "not run"
     mean, width = interval(entry.percent(name))
-    text = f"{mean:.2f}" + ("" if width is None else f" ± {width:.2f}")
-    diverged = sum(s["stopped_by"] == "diverged" for s in entry.summaries.values())
-    notes = (["1 seed"] if width is None else []) + ([f"{diverged} diverged"] if diverged else [])
-    return f"{text} ({', '.join(notes)})" if notes else text
+    known = "–" if math.isnan(mean) else f"{mean:.2f}"
+    text = known + ("" if width is None or math.isnan(width) else f" ± {width:.2f}")
+    if len(entry.runs) < entry.seeds:
+        return f"{text} ({entry.count})"
+    return f"{text} (1 seed)" if width is None else text
 
 
 def as_text(table: Table) -> str:

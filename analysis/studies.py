@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from fedmule.analysis.loading import Run, load_run, shown, undamaged
 from fedmule.analysis.measures import GAIN, on_the_air
 from fedmule.analysis.result_tables import Table, as_text
 from fedmule.simulator.errors import UserError
+from fedmule.simulator.runs.ending import ENDED, ending_of, n_of_n, without_result
 from fedmule.simulator.runs.folder import write_text
 from fedmule.simulator.runs.tables import read_table
 from fedmule.simulator.studies.statistics import interval
@@ -34,7 +35,7 @@ class Study:
     """Many runs: a study, a comparison of algorithms, or an experiment.
 
     index: a row per run with its folder `run`, `scenario`, `seed`, `replication`, a column for each parameter, `status`
-    (done, failed, stale or missing), `error`, and everything in the run's summary.json.
+    (done, diverged, learnt nothing, failed, stale or missing), `error`, and everything in the run's summary.json.
     """
 
     folder: Path
@@ -90,8 +91,13 @@ class Study:
 
     @property
     def done(self) -> pd.DataFrame:
-        """The rows of the index whose runs are done."""
+        """The rows of the index whose runs are done: means are over these."""
         return self.index[self.index["status"] == "done"]
+
+    @property
+    def ended(self) -> pd.DataFrame:
+        """The rows of the index whose runs have ended: those that are done, diverged or have learnt nothing."""
+        return self.index[self.index["status"].isin(ENDED)]
 
     def run(self, name: str) -> Run:
         """One run, by its name in the index."""
@@ -168,12 +174,20 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
     with undamaged(folder):
         study = tomllib.loads((folder / "study.toml").read_text(encoding="utf-8"))
         index = pd.read_parquet(folder / "index.parquet")
+        if "status" in index:  # an earlier version called all of them done
+            index = index.assign(status=[_status(row) for row in index.to_dict("records")])
         found = Study(folder, study, index)
         _ = (found.parameters, found.done, list(index["seed"]))  # which need columns that may be lacking
     for run in index["run"]:
         if not isinstance(run, str) or Path(run).is_absolute() or ".." in Path(run).parts:
             raise UserError(f"{folder / 'index.parquet'}: names a run that is not in the study's folder: {run}")
     return found
+
+
+def _status(row: Mapping[Hashable, Any]) -> str:
+    """A run's status; one that counts as done may have diverged, or learnt nothing."""
+    status = str(row["status"])
+    return ending_of({str(name): value for name, value in row.items()}) if status == "done" else status
 
 
 def combinations_table(index: pd.DataFrame, parameters: Sequence[str]) -> Table:
@@ -195,10 +209,11 @@ def combinations_table(index: pd.DataFrame, parameters: Sequence[str]) -> Table:
     groups = index.groupby(keys or ["scenario"], sort=False)
     for values, rows in groups:
         done = rows[rows["status"] == "done"]
-        seeds = f"{len(done)}" if len(done) == len(rows) else f"{len(done)} of {len(rows)}"
+        seeds = n_of_n(len(done), len(rows), without_result(rows["status"]))
         named = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
         if not len(done):
-            table.append([*named, "not run", *[""] * 5, seeds])
+            what = "–" if rows["status"].isin(ENDED).any() else "not run"
+            table.append([*named, what, *[""] * 5, seeds])
             continue
         sent = on_the_air(done) / 1e6
         accuracies = [

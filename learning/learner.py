@@ -17,8 +17,8 @@ from fedmule.learning.client_reports import Reports, losses_of, reports_of
 from fedmule.learning.data.sites import SiteData
 from fedmule.learning.errors import ReplayError
 from fedmule.learning.evaluate import Evaluator, Overview, Score
+from fedmule.learning.growth import sizes_of
 from fedmule.learning.journal import Journal
-from fedmule.learning.sizes import sizes_of
 from fedmule.learning.tokens import Carried
 
 IntArray = NDArray[np.int64]

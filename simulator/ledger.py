@@ -25,6 +25,7 @@ from fedmule.simulator.runs.columns import (
     Summary,
     TimeSpent,
 )
+from fedmule.simulator.runs.ending import ending_of
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.runs.verdict import mean_known, over_alone
 from fedmule.simulator.scenario import Scenario
@@ -219,11 +220,13 @@ class Ledger:
         self._learner.refresh(now)
         scenario, learner = self._scenario, self._learner
         alone = learner.alone_accuracy(self._evaluated_s)
+        steps = int(self.gradient_steps.sum())
         return {
             "name": scenario.name,
             "algorithm": scenario.learning.algorithm.kind,
             "seed": scenario.seed,
             "finished": self.stopped_by != "interrupted",
+            "ending": ending_of({"stopped_by": self.stopped_by, "gradient_steps": steps}),
             "stopped_by": self.stopped_by,
             "divergence": self._divergence.words,
             "clients": len(self.visits_to),
@@ -251,7 +254,7 @@ class Ledger:
             "clients_own_labels": learner.clients_own_labels,
             "active": self.active,
             "delivered": self.delivered,
-            "gradient_steps": int(self.gradient_steps.sum()),
+            "gradient_steps": steps,
             "beta": None if self._last["lagrangian"] is None else learner.beta,
             "smoothness": learner.smoothness,
             "start_personal_test_acc_mean": self._start_accuracy,

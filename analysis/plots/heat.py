@@ -46,7 +46,9 @@ def draw_heat(
         raise ValueError(f"{study.folder}: a heat map needs two parameters with several values")
     study.must_be_all(where, x, y)
     metric = metric or (GAIN if has_gain(study) else PERSONAL)
-    rows = study.chosen(where).assign(result=results_of(study, metric))
+    rows = study.index.assign(result=results_of(study, metric).where(study.index["status"] == "done"))
+    for key, value in (where or {}).items():
+        rows = rows[rows[key] == value]
     across, down = study.values(x, where), study.values(y, where)
     cells = {pair: list(cell) for pair, cell in rows.groupby([x, y])["result"]}
     stated = [[_stated(cells.get((a, b), [])) for a in across] for b in down]

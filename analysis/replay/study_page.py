@@ -78,14 +78,15 @@ def _result(name: str) -> dict[str, Any]:
 
 
 def _run(row: dict[str, Any], parameters: list[str], results: list[str], links: Mapping[str, str]) -> dict[str, Any]:
+    done = row["status"] == "done"  # means are over these
     return {
         "run": row["run"],
         "parameters": [_plain(row[key]) for key in parameters],
         "seed": int(row["seed"]),
         "replication": int(row["replication"]),
-        "status": "diverged" if row["status"] == "done" and row.get("stopped_by") == "diverged" else row["status"],
+        "status": row["status"],
         "error": _plain(row["error"]),
-        "results": [_scaled(row[name], QUANTITIES[name].shown.size) for name in results],
+        "results": [_scaled(row[name], QUANTITIES[name].shown.size) if done else None for name in results],
         "link": links.get(row["run"]),
     }
 

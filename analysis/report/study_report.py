@@ -175,7 +175,13 @@ def _what_is_missing(study: Study, content: Content) -> None:
         missing.append(f"{failed} of {len(index)} runs failed; the table of failures says why.")
         reasons = Counter(str(error).strip() for error in index.loc[index["status"] == "failed", "error"])
         content.tables["Failures"] = [["runs", "why"], *([str(n), why] for why, n in reasons.most_common())]
-    diverged = int((study.done["stopped_by"] == "diverged").sum()) if len(study.done) else 0
+    diverged, nothing = (int((index["status"] == status).sum()) for status in ("diverged", "learnt nothing"))
     if diverged:
-        missing.append(f"{diverged} runs diverged before their end; the means include their last accuracies.")
+        missing.append(f"{diverged} of {len(index)} runs diverged, and are left out; the table says why.")
+        reasons = Counter(str(error) for error in index.loc[index["status"] == "diverged", "error"])
+        content.tables["Divergence"] = [["runs", "why"], *([str(n), why] for why, n in reasons.most_common())]
+    if nothing:
+        missing.append(
+            f"{nothing} of {len(index)} runs have learnt nothing, and are left out: no gradient step arrived."
+        )
     missing.append("Maps, visits and theory are for single runs: use fedmule report on one of the folders in runs/.")

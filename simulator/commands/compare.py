@@ -41,7 +41,7 @@ def _compare(given: Any) -> int:
     from pathlib import Path
 
     from fedmule.analysis.comparison import compare_table, usual_target, verdict
-    from fedmule.analysis.result_tables import Entry, as_text, done_runs
+    from fedmule.analysis.result_tables import as_text, entry_of
     from fedmule.simulator.scenario.load import find_scenario, parse_override
     from fedmule.simulator.studies.batch import run_plan
     from fedmule.simulator.studies.compare import ALGORITHM, plan_comparison
@@ -54,13 +54,13 @@ def _compare(given: Any) -> int:
     outcome = run_plan(plan, out, engine=given.engine, jobs=given.jobs, allow_plugins=given.allow_plugins)
     entries = []
     for name in plan.study.vary[ALGORITHM]:
-        runs = done_runs(outcome.index[outcome.index[ALGORITHM] == name], out)
-        entries.append(Entry(given.scenario, name, runs, given.seeds))
+        rows = outcome.index[outcome.index[ALGORITHM] == name]
+        entries.append(entry_of(given.scenario, name, rows, out))
     if any(entry.runs for entry in entries):
         target = given.target or usual_target(entries)
         table = as_text(compare_table(entries, target))
         sys.stdout.write(f"{table}\n\n{_legend(given.seeds)}\nwritten to {out}\n\n{' '.join(verdict(entries))}\n")
-    return report_failures(outcome.failures)
+    return report_failures(outcome.failures, outcome.diverged)
 
 
 def _legend(seeds: int) -> str:

@@ -66,7 +66,7 @@ def _paper(given: Any) -> int:
 
 def _run(given: Any, experiment: Experiment, folder: Path, tuned_file: Path) -> int:
     """Run what was asked for, and write the tables of everything that has been run so far."""
-    from fedmule.analysis.result_tables import Entry, done_runs
+    from fedmule.analysis.result_tables import entry_of
     from fedmule.simulator.studies.batch import run_plan
     from fedmule.simulator.studies.experiment import chosen_for, pairs, plan_experiment
     from fedmule.simulator.studies.tuning import describe_choice, read_tuned
@@ -82,16 +82,13 @@ def _run(given: Any, experiment: Experiment, folder: Path, tuned_file: Path) -> 
         rows = outcome.index[(outcome.index["cell"] == row.cell) & (outcome.index["column"] == column.name)]
         chosen, source = chosen_for(experiment, row, column, tuned), column.published_as or column.name
         published = (row.published.get(source), row.published_s.get(source))
-        runs = done_runs(rows, folder)
-        entry = Entry(
-            row.cell, column.name, runs, len(rows), describe_choice(chosen), *published, pooled=pooled[row.part]
-        )
-        entries[row.part].append(entry)
+        beside = {"chosen": describe_choice(chosen), "published": published[0], "published_s": published[1]}
+        entries[row.part].append(entry_of(row.cell, column.name, rows, folder, **beside, pooled=pooled[row.part]))
     for section in experiment.sections:
         if shown := [entry for entry in entries[section.name] if (entry.row, entry.column) in asked]:
             _print_tables(": ".join(filter(None, [experiment.title, section.title])), shown, experiment.reference)
     _write_page(experiment, entries, folder)
-    return report_failures(outcome.failures)
+    return report_failures(outcome.failures, outcome.diverged)
 
 
 def _tune(given: Any, experiment: Experiment, folder: Path, tuned_file: Path) -> int:

@@ -144,7 +144,7 @@ def _study_page(folder: Path, file: Path, write_runs: bool) -> str:
 
     study = load_study(folder)
     if write_runs:
-        _write_run_pages([folder / name for name in study.done["run"]])
+        _write_run_pages([folder / name for name in study.ended["run"]])
     links = {}
     for name in study.index["run"]:
         page = folder / name / "replay.html"

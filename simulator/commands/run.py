@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedmule.simulator.commands import arguments
-
-DIVERGED = 3  # exit status
+from fedmule.simulator.commands.failures import DIVERGED
 
 
 def add(commands: Any) -> None:

@@ -72,7 +72,7 @@ def _study(given: Any) -> int:
             f"{as_text(table)}\n\nwritten to {out / 'index.parquet'}\n"
             f"fedmule report {out} draws it, fedmule replay {out} shows it as a page\n\n{found}"
         )
-    return report_failures(outcome.failures)
+    return report_failures(outcome.failures, outcome.diverged)
 
 
 def _asked_for(given: Any) -> StudyFile:

@@ -44,7 +44,7 @@ def _runs(folder: Path) -> list[Path]:
     from fedmule.simulator.errors import UserError
 
     if (folder / "index.parquet").exists():
-        return [folder / run for run in load_study(folder).done["run"]]
+        return [folder / run for run in load_study(folder).ended["run"]]
     if not (folder / "manifest.json").exists():
         raise UserError(f"{folder}: is not the folder of a run or of a study")
     return [folder]

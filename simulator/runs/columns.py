@@ -37,6 +37,7 @@ from fedmule.simulator.runs.column_kinds import (
     TRUTH,
     Column,
 )
+from fedmule.simulator.runs.ending import Ending
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -303,6 +304,14 @@ class _Totals(TypedDict):
     algorithm: Annotated[str, Column(TEXT, "`learning.algorithm`")]
     seed: Annotated[int, COUNT("the seed")]
     finished: Annotated[bool, Column(TRUTH, "false if the run was interrupted")]
+    ending: Annotated[
+        Ending,
+        Column(
+            TEXT,
+            "`done`, `diverged`, `interrupted`, or `learnt nothing` if not one gradient step reached the vehicle; "
+            "means are over runs that are done",
+        ),
+    ]
     stopped_by: Annotated[StopReason | None, Column(TEXT, "which limit or event ended the run, see below")]
     divergence: Annotated[
         str | None, Column(TEXT, "where the models diverged and the likely reason, in words; null where they did not")

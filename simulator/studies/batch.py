@@ -40,6 +40,13 @@ class Outcome:
 
     index: pd.DataFrame  # a row per point, in the plan's order
     failures: list[Failure]
+    asked: frozenset[str] = frozenset()  # the runs that were asked for, as the index names them
+
+    @property
+    def diverged(self) -> int:
+        """How many of the runs that were asked for diverged."""
+        rows = self.index[self.index["run"].isin(self.asked)]
+        return int((rows["status"] == "diverged").sum())
 
 
 def run_plan(
@@ -76,7 +83,8 @@ def run_plan(
         finally:
             index = index_of(plan, out, identities, failures)
             write_study(out, plan.study, index)
-    return Outcome(index, [Failure(points[folder], error) for folder, error in failures.items()])
+    asked_for = frozenset(f"runs/{folder.name}" for folder in points)
+    return Outcome(index, [Failure(points[folder], error) for folder, error in failures.items()], asked_for)
 
 
 def run_batch(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedmule.learning.files import replacing
+from fedmule.simulator.runs.ending import ENDED, ending_of
 from fedmule.simulator.runs.folder import is_done, write_text
 from fedmule.simulator.runs.identity import Identity, differences, digest_of_scenario
 from fedmule.simulator.scenario import Scenario
@@ -28,17 +29,22 @@ def is_current(folder: Path, identity: Identity) -> bool:
 
 
 def status_of(folder: Path, identity: Identity) -> tuple[str, str | None]:
-    """done, stale (made by another program or with other data) or missing; and for stale runs what has changed."""
+    """How the run in a folder ended, stale (made by another program or with other data) or missing; and why.
+
+    Runs that diverged, or have learnt nothing, are not done, but will not be run again either.
+    """
     if not is_done(folder):
         return "missing", None
-    changes = differences(folder, identity)
-    return ("stale", "; ".join(changes)) if changes else ("done", None)
+    if changes := differences(folder, identity):
+        return "stale", "; ".join(changes)
+    summary = _summary(folder)
+    return ending_of(summary), summary.get("divergence")
 
 
 def index_of(
     plan: Plan, out: Path, identities: Mapping[Path, Identity], failures: Mapping[Path, str] | None = None
 ) -> pd.DataFrame:
-    """A row per point: its folder, scenario, seed, parameters and status, and the results of those that are done.
+    """A row per point: its folder, scenario, seed, parameters and status, and the results of those that have ended.
 
     `identities` has what is expected in each run folder, `failures` the errors of those that failed.
     """
@@ -48,7 +54,7 @@ def index_of(
     for point in plan.points:
         folder = run_folder(out, point.scenario)
         status, error = status_of(folder, identities[folder])
-        if status != "done" and folder in (failures or {}):
+        if status not in ENDED and folder in (failures or {}):
             status, error = "failed", (failures or {})[folder]
         rows.append(
             {
@@ -59,7 +65,7 @@ def index_of(
                 **{key: _cell(value) for key, value in point.parameters.items()},
                 "status": status,
                 "error": error,
-                **(_results(folder) if status == "done" else {}),
+                **(_results(folder) if status in ENDED else {}),
             }
         )
     table = pd.DataFrame(rows)
@@ -81,8 +87,12 @@ def write_study(out: Path, study: StudyFile, index: pd.DataFrame) -> None:
 
 
 def _results(folder: Path) -> dict[str, Any]:
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return {key: value for key, value in summary.items() if key not in ("name", "seed")}
+    return {key: value for key, value in _summary(folder).items() if key not in ("name", "seed")}
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return summary
 
 
 def _cell(value: Any) -> bool | int | float | str:

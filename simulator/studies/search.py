@@ -17,6 +17,8 @@ from fedmule.simulator.studies.search_text import answer_text, question_text
 if TYPE_CHECKING:
     import pandas as pd
 
+COUNTED = ("done", "learnt nothing")
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
@@ -75,11 +77,14 @@ def answer(
 
 
 def _results(index: pd.DataFrame, question: Question, value: Number) -> list[float]:
-    """The results of a value over seeds; nan where a run has none."""
+    """The results of a value over seeds; nan where a run has none, or diverged.
+
+    A run that has learnt nothing counts here: its value does not suffice.
+    """
     rows = index[index[question.key] == value]
     if question.quantity not in rows:
         return [math.nan] * len(rows)
-    return [float(result) for result in rows[question.quantity].astype(float).where(rows["status"] == "done")]
+    return [float(result) for result in rows[question.quantity].astype(float).where(rows["status"].isin(COUNTED))]
 
 
 def _table(tried: Sequence[Tried], target: float) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedmule.simulator.errors import UserError
+from fedmule.simulator.runs.ending import ENDED
 from fedmule.simulator.runs.folder import write_text
 from fedmule.simulator.scenario.load import read_toml
 from fedmule.simulator.studies.experiment import (
@@ -79,7 +80,7 @@ def trials_of(plan: Plan, index: pd.DataFrame) -> list[Trial]:
         grids.setdefault((point.parameters["cell"], point.parameters["column"]), []).append((choice, result))
     trials = []
     for (cell, column), tried in grids.items():
-        if any(result["status"] != "done" for _, result in tried):
+        if any(result["status"] not in ENDED for _, result in tried):
             continue
         scores = [validation_accuracy(result) for _, result in tried]
         ranks = [-1.0 if score is None else score for score in scores]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
+from fedmule.analysis.comparison import better_than, compare_table, verdict
 from fedmule.analysis.result_curves import draw_curves
 from fedmule.analysis.result_tables import (
     Entry,
@@ -47,6 +48,7 @@ def runs(root: Path, *accuracies: float, **other: Any) -> dict[int, Path]:
         }
         (folder / "summary.json").write_text(json.dumps({**summary, **other}))
         contacts = {"visit": [1, 2], "gradient_steps": [40, 40], "personal_test_acc_mean": [0.5, accuracy]}
+        contacts |= {"sim_time_s": [60.0, 120.0], "bytes_down": [100, 100]}
         pd.DataFrame({**contacts, "token_test_acc": [None, accuracy - 0.1]}).to_parquet(folder / "contacts.parquet")
         folders.append(folder)
     return dict(enumerate(folders))
@@ -87,12 +89,12 @@ def test_accuracies_stand_under_their_rows_with_published_ones_below(tmp_path: P
         Entry("a", "local", runs(tmp_path, 0.9, 0.92, 0.94), 3),
         Entry("a", "fedavg", runs(tmp_path, 0.5), 1, published=93.96),
         Entry("b", "local", {}, 3),
-        Entry("b", "fedavg", runs(tmp_path, 0.1, 0.1, stopped_by="diverged"), 3, published=98.9),
+        Entry("b", "fedavg", runs(tmp_path, 0.1, 0.1), 4, published=98.9, lost={"diverged": 2}),
     ]
     assert accuracy_table(entries) == [
         ["personal test accuracy, %", "a", "b"],
         ["local", "92.00 ± 4.97", "not run"],
-        ["fedavg", "50.00 (1 seed)", "10.00 ± 0.00 (2 diverged)"],
+        ["fedavg", "50.00 (1 seed)", "10.00 ± 0.00 (2 of 4, 2 diverged)"],
         ["  published", "93.96", "98.90"],
     ]
 
@@ -186,9 +188,9 @@ def test_costs_are_means_per_client_in_their_units(tmp_path: Path) -> None:
     assert dict(zip(header, fedavg, strict=True)) == {
         "row": "a",
         "column": "fedavg",
-        "personal, %": "85.00 ± 63.53",
+        "personal, %": "85.00 ± 63.53 (2 of 3)",
         "published, %": "93.96",
-        "token, %": "75.00 ± 63.53",
+        "token, %": "75.00 ± 63.53 (2 of 3)",
         "gradients per client": "200",
         "MB on the air": "2",
         "simulated h": "1.5",
@@ -202,9 +204,27 @@ def test_costs_are_means_per_client_in_their_units(tmp_path: Path) -> None:
     assert [name for name in cost_table(entries[1:])[0] if name in ("published, %", "published s", "tuned")] == []
 
 
-def test_what_is_null_after_divergence_is_not_a_number(tmp_path: Path) -> None:
-    entry = Entry("a", "b", runs(tmp_path, 0.1, token_test_acc=None, stopped_by="diverged"), 1)
-    assert cost_table([entry])[1][3] == "nan (1 seed, 1 diverged)"
+def test_no_table_has_a_nan(tmp_path: Path) -> None:
+    entry = Entry("a", "b", runs(tmp_path, 0.1, token_test_acc=None), 1)
+    assert cost_table([entry])[1][3] == "– (1 seed)"
+    assert cost_table([Entry("a", "b", {}, 2, lost={"diverged": 2})])[1][2] == "– (0 of 2, 2 diverged)"
+
+
+def test_a_column_that_diverged_in_a_seed_beats_nothing(tmp_path: Path) -> None:
+    """By far the best in four seeds, but it diverged in the fifth."""
+    entries = [
+        Entry("a", "x", runs(tmp_path, 0.90, 0.91, 0.92, 0.93), 5, lost={"diverged": 1}),
+        Entry("a", "y", runs(tmp_path, 0.50, 0.515, 0.52, 0.53, 0.5), 5),
+        Entry("a", "z", runs(tmp_path, 0.20, 0.215, 0.22, 0.23, 0.2), 5),
+    ]
+    assert better_than(entries) == {"x": [], "y": ["z"], "z": []}
+    assert [line[1].endswith("*") for line in difference_table(entries, "x")[1:]] == [False, False]
+    assert difference_table(entries, "y")[2][1].endswith("*")
+    header, ours, *_ = compare_table(entries, 0.8)
+    assert dict(zip(header, ours, strict=True))["seeds"] == "4 of 5, 1 diverged"
+    said = verdict(entries)
+    assert said[0].startswith("y is ahead")
+    assert said[-1] == "x diverged in 1 of 5 seeds and is left out."
 
 
 def test_tables_for_terminals_and_pages() -> None:

@@ -93,16 +93,24 @@ def test_a_single_combination_states_its_mean() -> None:
 def test_runs_that_are_not_in_the_figures_are_counted() -> None:
     part = study(lambda v, r, seed: 0.01 * v, 4)
     index = part.index.assign(stopped_by="visits")
-    index.loc[0, "status"], index.loc[[1, 2], "status"], index.loc[[3, 4], "stopped_by"] = (
-        "failed",
-        "missing",
-        "diverged",
-    )
+    others = ["failed", "missing", "missing", "diverged", "diverged", "learnt nothing"]
+    index.loc[range(len(others)), "status"] = others
     found = findings(replace(part, index=index))
     assert found[-2:] == [
-        "3 of 16 runs are not in these figures: 1 failed and 2 missing.",
-        "2 of 16 runs diverged; what they had reached by then counts.",
+        "6 of 16 runs are not in these figures: 2 diverged, 1 learnt nothing, 1 failed and 2 missing.",
+        "Nothing is claimed for combinations of which a run diverged.",
     ]
+
+
+def test_a_combination_with_a_run_that_diverged_is_neither_best_nor_worst() -> None:
+    """8 m/s is best; once a run with it diverged, no claim is made for it, whatever its other seeds have reached."""
+    part = study(lambda v, r, seed: 0.01 * v, 4, speeds=(2, 4, 8), ranges=(30,))
+    assert "largest at vehicle speed 8 m/s" in findings(part)[0]
+    index = part.index.copy()
+    index.loc[index[index["vehicle.speed_mps"] == 8].index[1], "status"] = "diverged"
+    found = findings(replace(part, index=index))
+    assert "largest at vehicle speed 4 m/s" in found[0]
+    assert not any("8 m/s" in sentence for sentence in found)
 
 
 def test_values_without_a_run_that_is_done_do_not_count_as_varied() -> None:

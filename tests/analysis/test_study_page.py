@@ -156,15 +156,15 @@ def test_noise_is_pale_and_what_may_be_chance_is_hatched(tmp_path: Path, open_ta
 
 def test_one_seed_diverged_and_missing_runs_are_named(tmp_path: Path, open_tab: OpenTab) -> None:
     study = gains(lambda speed, seed: speed / 100, seeds=1, stopped_by="visits")
-    study.index.loc[1, "stopped_by"] = "diverged"
+    study.index.loc[1, "status"] = "diverged"
     study.index.loc[2, ["status", "gain_over_alone", "personal_test_acc_mean"]] = ["missing", None, None]
     tab = open_tab(page_of(study, tmp_path))
-    assert tab.page.inner_text("#missing") == "1 not done"
-    assert tab.page.locator("#heat tbody td").all_inner_texts() == ["+5.0\n1 seed", "+10.0\n1 seed", "–"]
+    assert tab.page.inner_text("#missing") == "2 not done"
+    assert tab.page.locator("#heat tbody td").all_inner_texts() == ["+5.0\n1 seed"]
     sure = tab.page.inner_text("#findings")
-    for words in ("With 1 seed only", "1 of 3 runs are not in these figures: 1 missing", "1 of 3 runs diverged"):
+    for words in ("With 1 seed only", "2 of 3 runs are not in these figures: 1 diverged and 1 missing"):
         assert words in sure
-    assert tab.page.locator("#table .failed").all_inner_texts() == ["1, 1 diverged", "0 of 1"]
+    assert tab.page.locator("#table .failed").all_inner_texts() == ["0 of 1, 1 diverged", "0 of 1, 1 missing"]
     tab.page.click("#by-run")
     assert tab.page.locator("#table .failed").all_inner_texts() == ["diverged", "missing"]
     assert tab.is_clean()
@@ -263,7 +263,7 @@ def test_the_table_sorts_and_filters(study: Study, file: Path, open_tab: OpenTab
         return tab.page.locator(f"#table tbody td:nth-child({heads.index(name) + 1})").all_inner_texts()
 
     assert len(column("runs")) == 12
-    assert "3 of 4" in column("runs")
+    assert "3 of 4, 1 failed" in column("runs")
     tab.page.click("#by-run")
     assert len(column("seed")) == 48
     tab.page.click("#table th button[data-name='personal test accuracy']")

@@ -168,7 +168,7 @@ def test_ctrl_c_keeps_what_is_done_and_ends_cleanly(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in err
     assert [folder.name for folder in runs.iterdir()] == [folder.parent.name for folder in runs.glob("*/summary.json")]
-    assert list(load_study(tmp_path / "paper/two").index["status"]) == ["done", "missing"]
+    assert list(load_study(tmp_path / "paper/two").index["status"]) == ["learnt nothing", "missing"]
 
 
 def test_workers_do_not_outlive_a_killed_batch(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,9 +100,8 @@ class Contender:
     diverged: int = 0  # seeds
 
     @property
-    def summaries(self) -> dict[int, dict[str, str]]:
-        ends = ["diverged"] * self.diverged + ["visits"] * (len(self.accuracies) - self.diverged)
-        return {seed: {"stopped_by": end} for seed, end in enumerate(ends)}
+    def seeds(self) -> int:
+        return len(self.accuracies) + self.diverged
 
     @property
     def runs(self) -> dict[int, str]:
@@ -125,9 +124,9 @@ def test_the_verdict_says_what_is_more_than_chance() -> None:
     assert verdict([local, one]) == ["one is ahead: +10.0 points (± 0.5) over local, more than chance."]
     assert verdict([one, other])[0].startswith("No clear winner: one has +0.1 points")
     assert verdict([local, Contender("one", []), Contender("two", [60.0])])[0].startswith("No clear winner: local has")
-    lost = Contender("lost", [float("nan")] * 5)  # its accuracies are null, since it diverged
+    lost = Contender("lost", [float("nan")] * 5)  # nothing is known of it
     assert verdict([lost, local, one]) == verdict([local, lost, one]) == verdict([local, one])
     assert verdict([local])[0].startswith("Nothing to compare")
-    better = Contender("better", [90.0, 91.0, 89.0, 90.0, 90.0], diverged=1)
-    assert verdict([better, local, one]) == [*verdict([local, one]), "better diverged in some seeds and is left out."]
+    better = Contender("better", [90.0, 91.0, 89.0, 90.0], diverged=1)
+    assert verdict([better, local, one]) == [*verdict([local, one]), "better diverged in 1 of 5 seeds and is left out."]
     assert verdict([better, local])[0].startswith("Nothing to compare")

@@ -290,3 +290,28 @@ def test_the_index_of_a_thousand_runs_loads_in_a_moment(tmp_path: Path) -> None:
     study = load_study(tmp_path)
     assert len(study.done) == 1000
     assert time.process_time() - began < 1.0
+
+
+def test_runs_that_diverge_or_learn_nothing_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a step of 10⁶ the models of fedavg diverge."""
+    monkeypatch.chdir(tmp_path)
+    words = ["--vary", "learning.step_size=0.1,1e6", "--set", "learning.algorithm=fedavg", "--set", "stop.visits=9"]
+    assert main(["study", "smoke", "--seeds", "2", "--jobs", "1", "--out", "s", *words]) == 3
+    said = capsys.readouterr()
+    assert "2 runs diverged and do not count" in said.err
+    assert "0 of 2, 2 diverged" in said.out
+    assert "2 of 4 runs are not in these figures: 2 diverged." in said.out
+    study = load_study("s")
+    assert list(study.index["status"]) == ["done", "done", "diverged", "diverged"]
+    assert study.index["error"].str.contains("learning.step_size = 1e").tolist()[2:] == [True, True]
+    assert len(study.done) == 2
+    before = sorted(file.stat().st_mtime_ns for file in Path("s/runs").rglob("summary.json"))
+    assert main(["study", "smoke", "--seeds", "2", "--jobs", "1", "--out", "s", *words]) == 3
+    assert sorted(file.stat().st_mtime_ns for file in Path("s/runs").rglob("summary.json")) == before  # not run again
+    earlier = study.index.assign(status="done")  # as an earlier version wrote them
+    earlier.to_parquet("s/index.parquet", index=False)
+    assert list(load_study("s").index["status"]) == ["done", "done", "diverged", "diverged"]
+    for command in ("report", "replay"):
+        assert main([command, "s"]) == 0

@@ -63,7 +63,7 @@ class FilteredRuns {
     return groups;
   }
 
-  /** Mean of a result over seeds, half-width of its 95 % interval (nan for one seed), and how many seeds there are. */
+  /** Mean of a result over seeds, half-width of its 95 % interval (nan for one seed), and how many seeds of how many. */
   mean(runs, result) {
     return this.overSeeds(runs, (run) => run.results[result]);
   }
@@ -79,11 +79,12 @@ class FilteredRuns {
     }
     const values = [...bySeed.values()].map(({ total, count }) => total / count);
     const count = values.length;
-    if (!count) return { mean: NaN, width: NaN, count };
+    const of = new Set(runs.map((run) => run.replication)).size;
+    if (!count) return { mean: NaN, width: NaN, count, of };
     const mean = values.reduce((sum, value) => sum + value, 0) / count;
     const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
     const t = this.content.t975[Math.min(count - 2, this.content.t975.length - 1)];
-    return { mean, width: count < 2 ? NaN : (t ?? NaN) * Math.sqrt(squares / (count - 1) / count), count };
+    return { mean, width: count < 2 ? NaN : (t ?? NaN) * Math.sqrt(squares / (count - 1) / count), count, of };
   }
 }
 
@@ -96,7 +97,15 @@ function valueText(value) {
 
 /** Whether a run came to an end with results. */
 function isDone(run) {
-  return run.status === "done" || run.status === "diverged";
+  return run.status === "done";
+}
+
+/** How many runs are done of how many, with the reasons of the others. */
+function countText(runs) {
+  const reasons = ["diverged", "learnt nothing", "failed", "stale", "missing"]
+    .map((reason) => [runs.filter((run) => run.status === reason).length, reason])
+    .filter(([count]) => count);
+  return [`${runs.filter(isDone).length} of ${runs.length}`, ...reasons.map((reason) => reason.join(" "))].join(", ");
 }
 
 /** What a result or a parameter is called, with its unit. */

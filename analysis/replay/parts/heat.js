@@ -57,13 +57,14 @@ class HeatMap {
     return this.across === null ? [values] : [top, values];
   }
 
-  cell({ mean, width, count }, axes) {
+  cell({ mean, width, count, of }, axes) {
     if (!count) return element("div", { className: "none", textContent: "–" });
     const { filtered, result } = this;
     const { unit, difference } = filtered.content.results[result];
     const place = axes.filter(([p]) => p !== null);
-    const [text, seeds] = [filtered.resultText(mean, result), `${count} seed${count === 1 ? "" : "s"}`];
-    const interval = Number.isFinite(width) ? `± ${filtered.widthText(width, result)}` : seeds;
+    const some = count < of ? `${count} of ${of} seeds` : "";
+    const [text, seeds] = [filtered.resultText(mean, result), some || `${count} seed${count === 1 ? "" : "s"}`];
+    const interval = Number.isFinite(width) ? [`± ${filtered.widthText(width, result)}`, some].filter(Boolean).join(", ") : seeds;
     const unclear = difference && Math.abs(mean) <= width;
     const button = element("button", { type: "button" }, element("b", { textContent: text }), element("small", { textContent: interval }));
     const colour = this.scale.colour(mean);

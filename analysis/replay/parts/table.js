@@ -44,10 +44,8 @@ class RunsTable {
       number: true,
       value: done,
       show: (cell, runs) => {
-        const diverged = runs.filter((run) => run.status === "diverged").length;
-        cell.textContent = (done(runs) === runs.length ? String(runs.length) : `${done(runs)} of ${runs.length}`)
-          + (diverged ? `, ${diverged} diverged` : "");
-        cell.classList.toggle("failed", done(runs) < runs.length || diverged > 0);
+        cell.textContent = countText(runs);
+        cell.classList.toggle("failed", done(runs) < runs.length);
       },
     };
   }
