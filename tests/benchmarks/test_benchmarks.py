@@ -14,6 +14,7 @@ import roofline
 import route_cost
 import study_loading
 import torch
+import town_cost
 import travel_cost
 import visit_cost
 import walk_table
@@ -162,3 +163,15 @@ def test_compiled_training_comes_near_the_speed_of_a_product_of_matrices() -> No
     torch.set_num_threads(1)
     ratios = [roofline.training_gflops(MLR(784, 10)) / roofline.matrix_gflops(512) for _ in range(3)]
     assert max(ratios) > 0.4
+
+
+def test_routes_and_contacts_in_a_town_cost_little() -> None:
+    town_cost.measure(4, [50.0], 2, 1)
+    cost = town_cost.measure(50, [180.0, 950.0], routes=5, contacts=10)
+    assert cost.build_s < 1.5  # a tenth as measured
+    assert min(cost.route_ms[180.0]) < 10
+    assert min(cost.route_ms[950.0]) < 60
+    assert 950 <= cost.longest_m[950.0] < 1000
+    among_near, among_all = cost.contact_ms
+    assert among_all < 2 * among_near  # 1.0 times as measured
+    assert "| a route of 180 m, ms" in town_cost.table(cost)
