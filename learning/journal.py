@@ -67,8 +67,14 @@ class Journal:
         part = np.array(self._reports[2 * first : 2 * (first + count)]).reshape(-1, 2)
         return Reports(part[:, 0], part[:, 1])
 
-    def __iter__(self) -> Iterator[Exchange]:
-        return (self._distinct[number] for number in tuple(self._order))
+    @property
+    def length(self) -> tuple[int, int]:
+        """The number of costs, and of reports, so far."""
+        return len(self._order), len(self._reports) // 2
+
+    def costs(self, first: int = 0) -> Iterator[Exchange]:
+        """Return the costs from this number on."""
+        return (self._distinct[number] for number in tuple(self._order[first:]))
 
     def arrays(self) -> JournalArrays:
         """Return the complete journal as arrays, for a checkpoint."""

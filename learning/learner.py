@@ -293,14 +293,15 @@ class Learner:
 class ReplayingLearner(Learner):
     """Takes the costs of exchanges and what clients reported from a journal; nobody learns and nothing is evaluated.
 
-    Only data change as they once did, since a checkpoint does not hold them.
+    Only data change as they once did, since a checkpoint does not hold them. `since`: how many costs and reports were
+    in the journal when the replayed part began.
     """
 
-    def __init__(self, learner: Learner, journal: Journal) -> None:
+    def __init__(self, learner: Learner, journal: Journal, since: tuple[int, int] = (0, 0)) -> None:
         parts = (learner.algorithm, learner.carried, learner.evaluator)
         super().__init__(*parts, learner.device, learner.memory_bytes, learner.site_data, learner.training)
-        self._journal, self._costs = journal, iter(journal)
-        self._reported = 0  # reports taken from the journal
+        self._journal, self._costs = journal, journal.costs(since[0])
+        self._reported = since[1]  # reports taken from the journal
 
     def cost(self, vehicle: int, clients: IntArray, progress: float, now_s: float) -> Exchange:
         return self._next_cost(len(clients))

@@ -124,3 +124,19 @@ class Positions:
         n = len(self)
         always = Stays(np.arange(n), np.zeros(n), np.full(n, np.inf))
         return self._schedule.count(self.trajectories.movement.stays() or always, t)
+
+    # --- for the checkpoint --------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, object]:
+        """Objects that change as clients move, by name."""
+        return {"movement": self.trajectories.movement, "trajectories": self.trajectories, "known": self._known}
+
+    def restore(self, true: FloatArray) -> None:
+        """Restore true positions [n,2], once the objects of `state` have been restored."""
+        self.trajectories.forget_paths()
+        self._true = Index(true, self.trajectories.still)
+
+    def constants(self) -> list[object]:
+        """Objects that a checkpoint does not copy."""
+        movement = self.trajectories.movement
+        return [self, self.trajectories, movement, self._schedule, *movement.constants()]

@@ -116,6 +116,10 @@ class Trajectories:
         self._from, self._to = positions.copy(), positions.copy()
         return True
 
+    def forget_paths(self) -> None:
+        """Forget the paths that have been asked for; they will be found again."""
+        self._paths.clear()
+
     def finish(self, t: float) -> None:
         """Log all positions at the end."""
         self._log(Waypoints(np.arange(len(self)), np.full(len(self), t), self.positions(t)))

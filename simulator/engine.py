@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import simpy
@@ -15,14 +16,16 @@ from fedmule.learning.journal import Journal
 from fedmule.learning.learner import Learner
 from fedmule.mobility.models.movement import Waypoints
 from fedmule.radio.channel import Load, Outcome
-from fedmule.radio.exchange import ideal_exchange
 from fedmule.radio.walks.past import PastContact
 from fedmule.simulator.build import build_learner
+from fedmule.simulator.event_queue import Environment
 from fedmule.simulator.events import Drive, Meeting, Visit
 from fedmule.simulator.fitting import steps_that_fit
+from fedmule.simulator.ideal_server import rounds
 from fedmule.simulator.ledger import Ledger
 from fedmule.simulator.meetings import Meetings
 from fedmule.simulator.phase import Phase, Replay, Watch
+from fedmule.simulator.presence import Presence
 from fedmule.simulator.runs.columns import Summary
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.scenario import Scenario
@@ -31,6 +34,7 @@ from fedmule.simulator.serving import PassingService, Service
 from fedmule.simulator.streams import Streams
 from fedmule.simulator.vehicle import Vehicle
 from fedmule.simulator.world import build_world
+from fedmule.simulator.world_state import Snapshot, restore
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -58,16 +62,13 @@ class Simulation:
         self._streams = Streams(scenario.seed)
         self.world = build_world(scenario, self._streams, plugins or {})
         self._phase = Phase(scenario, build_learner(scenario, self._streams, plugins or {}, self.world.sites))
-        self._active_draws = [self._own_stream("active", v) for v in range(scenario.vehicle.count)]
-        self._everyone = self.world.graph.members  # whom the vehicles can reach, late clients included
-        self._absent = self.world.late.copy()
-        self.world.graph.admit(self._everyone & ~self._absent)
-        self._busy = np.zeros(len(self._absent), dtype=bool)  # who is in a contact
-        self._until_free: dict[int, simpy.Event] = {}  # of busy clients that another vehicle waits for
+        self.draws = [self._own_stream("active", v) for v in range(scenario.vehicle.count)]
+        self.presence = Presence(self.world)
         self._passing: dict[int, _Begun] = {}  # exchanges in passing under way, by client
         self._over = False  # contacts that end at the same moment as the last one do not count any more
-        self.env = simpy.Environment()
-        self._ended_in_passing = self.env.event()
+        self.env = Environment()
+        self.snapshot: Snapshot | None = None  # the last one, for the next checkpoint
+        self.change: simpy.Event | None = None  # when clients change sites
 
     @property
     def learner(self) -> Learner:
@@ -79,10 +80,23 @@ class Simulation:
         """The ledger of the present phase."""
         return self._phase.ledger
 
-    def replay(self, journal: Journal, contacts: int, restore: Callable[[Phase], None]) -> None:
-        """Before the start: replay these contacts without learning or logging, then `restore` the state after them."""
-        live = self._phase
-        self._phase = Replay(live, journal, contacts, lambda: restore(live))
+    @property
+    def live(self) -> bool:
+        """Whether it is not the past of a resumed run that is being replayed."""
+        return not isinstance(self._phase, Replay)
+
+    def replay(
+        self, journal: Journal, contacts: int, restore: Callable[[Phase], None], snapshot: Snapshot | None = None
+    ) -> None:
+        """Before the start: replay contacts up to this number, then `restore` the state after them.
+
+        Nobody learns and nothing is logged meanwhile. The replay begins at the snapshot if there is one.
+        """
+        live, self.snapshot = self._phase, snapshot
+        since = (0, 0) if snapshot is None else snapshot.since
+        self._phase = Replay(live, journal, contacts, lambda: restore(live), since)
+        if snapshot is not None:
+            self.env = Environment(snapshot.now_s)
 
     def interrupt(self) -> None:
         """End the run after the present contact; while it replays its past, at once."""
@@ -99,23 +113,38 @@ class Simulation:
         self.vehicles = [self._vehicle(v, keys) for v, (_, keys) in enumerate(self.scenario.vehicle.each())]
         if any(vehicle.wants_reports for vehicle in self.vehicles):
             self.learner.expect_reports()
-        self._services = [self._service(vehicle) for vehicle in self.vehicles]
+        self.services = [self._service(vehicle) for vehicle in self.vehicles]
         self.meetings = self._meetings()
-        if self.scenario.learning.server == "vehicle":
-            lives: list[simpy.Event] = []
-            for vehicle in self.vehicles:
-                life = self.env.process(self._drive(vehicle))
-                vehicle.interrupt = life.interrupt
-                lives.append(life)
-        else:
-            lives = [self.env.process(self._rounds())]
-        if self.world.sites.change_at_s is not None:
-            self.env.process(self._change_sites(self.world.sites.change_at_s))
+        self._lives: dict[int, simpy.Event] = {}
+        self._ended_in_passing = self.env.event()
+        for start in self._processes():
+            start()
+        lives = [self._lives[number] for number in sorted(self._lives)]
         limit = self.scenario.stop.sim_time_s
         if self.scenario.vehicle.in_passing:
             lives.append(self._ended_in_passing)
         over = lives[0] if len(lives) == 1 else simpy.AnyOf(self.env, lives)  # over for one is over for all
-        return over if limit is None else over | self.env.timeout(limit)
+        return over if limit is None else over | self.env.timeout_at(limit)
+
+    def _processes(self) -> list[Callable[[], None]]:
+        """How to start the processes of the run, in order."""
+        if self.snapshot is not None:
+            return restore(self, self.snapshot)
+        starts: list[Callable[[], None]] = [service.start for service in self.services]
+        if self.scenario.learning.server == "vehicle":
+            starts += [partial(self.start_vehicle, vehicle) for vehicle in self.vehicles]
+        else:
+            starts.append(lambda: self._lives.update({0: self.env.process(rounds(self))}))
+        return starts if self.world.sites.change_at_s is None else [*starts, self.start_change]
+
+    def start_vehicle(self, vehicle: Vehicle) -> None:
+        """Start the life of a vehicle."""
+        life = self._lives[vehicle.number] = self.env.process(self._drive(vehicle))
+        vehicle.interrupt = life.interrupt
+
+    def start_change(self) -> None:
+        """Start to wait until clients change sites."""
+        self.env.process(self._change_sites())
 
     def run(self, log: NoLog | None = None, watch: Watch | None = None) -> Summary:
         """Run to the end and return the summary."""
@@ -149,14 +178,15 @@ class Simulation:
 
     def _drive(self, vehicle: Vehicle) -> Process:
         """Choose a client, drive to it, exchange; or follow a route; until the run is over."""
-        while not self.ledger.over(self.env.now):
-            self._admit()
+        while vehicle.resumes_s is not None or not self.ledger.over(self.env.now):
+            if vehicle.resumes_s is None:
+                self.admit()
             if vehicle.has_route:
                 yield from vehicle.follow()
-            elif not self.world.graph.reachable.size:
-                yield from self._wait_for_anybody(vehicle)
+            elif vehicle.target is None and (vehicle.resumes_s is not None or not self.world.graph.reachable.size):
+                yield from self.wait_for_anybody(vehicle)
             else:
-                target = vehicle.choose()
+                target = vehicle.choose() if vehicle.target is None else vehicle.target
                 if (yield from self._reach(vehicle, target)):
                     yield from self._visit(vehicle, target)
                 else:
@@ -168,43 +198,46 @@ class Simulation:
     def _reach(self, vehicle: Vehicle, target: int) -> Generator[simpy.Event, object, bool]:
         """Drive to a client and wait there while it is in another exchange; False if the vehicle had to give up."""
         while (yield from vehicle.chase(target)):
-            if not self._busy[target]:
+            if not self.presence.busy[target]:
                 return True
-            while self._busy[target]:
-                yield from vehicle.wait(self._until_free.setdefault(target, self.env.event()))
+            while self.presence.busy[target]:
+                yield from vehicle.wait(self.presence.free_again(target, self.env))
             if vehicle.is_at(target):  # a vehicle that has waited goes first
                 return True
         return False
 
     def _visit(self, vehicle: Vehicle, target: int) -> Process:
         """Stand still and exchange with the active clients; those whose exchange gets through learn."""
-        begun = self._begin(vehicle, target, self._active_draws[vehicle.number])
-        load = self._load(begun.active, begun.exchange)
-        outcome = yield from self._services[vehicle.number].exchange(begun.active, load)
+        begun = self._begin(vehicle, target, self.draws[vehicle.number])
+        load = self.load(begun.active, begun.exchange)
+        outcome = yield from self.services[vehicle.number].exchange(begun.active, load)
         if self._over:
             return
         self._end(vehicle, target, begun, outcome)
         vehicle.client = target
         if self.world.positions.after_visit(self.ledger.visits, self.env.now):
-            for service in self._services:
+            for service in self.services:
                 service.jumped()
         self.world.positions.advance(self.env.now)
         every = self.scenario.log.graph_every
         if every and self.ledger.visits % every == 0:
             self._phase.log.graph(self.ledger.visits, self.env.now, self.world.graph.logged())
+        self.after_contact()
+
+    def after_contact(self) -> None:
+        """A contact has been entered: go on in the phase that follows."""
         self._phase = self._phase.after_contact()
 
     def _begin_in_passing(self, vehicle: Vehicle, client: int) -> Load | None:
         """A vehicle hears a client on its way: begin to exchange with it; None if that cannot be now."""
-        self._admit()
-        there = self.world.positions.there(self.env.now)
-        if self._over or self._busy[client] or self._absent[client] or not (there is None or there[client]):
+        self.admit()
+        if self._over or not self.presence.can_begin(client, self.env.now):
             return None
         begun = self._begin(vehicle, client)
         if self.scenario.learning.fit_steps:
             begun = self._fitted(vehicle, client, begun)
         self._passing[client] = begun
-        return self._load(begun.active, begun.exchange)
+        return self.load(begun.active, begun.exchange)
 
     def _end_in_passing(self, vehicle: Vehicle, client: int, outcome: Outcome) -> None:
         """An exchange in passing has ended, whole or not."""
@@ -212,7 +245,7 @@ class Simulation:
         if self._over:
             return
         self._end(vehicle, client, begun, outcome, in_passing=True)
-        self._phase = self._phase.after_contact()
+        self.after_contact()
         if self.ledger.over(self.env.now):
             self._over = True
             self._ended_in_passing.succeed()
@@ -225,7 +258,7 @@ class Simulation:
         active = np.array([client]) if draws is None else self._choose(client, neighbours, draws)
         progress = self.ledger.progress(now)
         exchange = self.learner.begin(vehicle.number, active, progress, now, client, neighbours)
-        self._busy[active] = True
+        self.presence.busy[active] = True
         return _Begun(now, here, neighbours, active, progress, exchange)
 
     def _fitted(self, vehicle: Vehicle, client: int, begun: _Begun) -> _Begun:
@@ -235,7 +268,7 @@ class Simulation:
             return begun
 
         def load_of(steps: int) -> Load:
-            return self._load(begun.active, replace(whole, flops=whole.flops - algorithm.flops_saved(steps)))
+            return self.load(begun.active, replace(whole, flops=whole.flops - algorithm.flops_saved(steps)))
 
         steps = steps_that_fit(self.world, vehicle, client, most, load_of, begun.began_s)
         return begun if steps == most else replace(begun, exchange=self.learner.shorten(client, steps, whole))
@@ -243,7 +276,9 @@ class Simulation:
     def _end(self, vehicle: Vehicle, client: int, begun: _Begun, outcome: Outcome, in_passing: bool = False) -> None:
         """Learn with exactly the delivered clients, and enter the contact."""
         active, neighbours = begun.active, begun.neighbours
-        self._release(active)
+        freed = self.presence.release(active)
+        for service in self.services:
+            service.freed(freed)
         delivered, lost = active[outcome.delivered], active[~outcome.delivered]
         contact = Contact(delivered, len(neighbours), begun.progress, client, neighbours, self.env.now)
         self.learner.drop(lost)
@@ -267,28 +302,15 @@ class Simulation:
             self.learner.meet(*meeting.vehicles)
         self.ledger.meeting(meeting)
 
-    def _rounds(self) -> Process:
-        """Rounds of an ideal server: it reaches random clients wherever they are; only computing takes time."""
-        while not self.ledger.over(self.env.now):
-            self._admit()
-            began_s, there = self.env.now, np.flatnonzero(self._present())
-            if not there.size:
-                yield from self._wait_for_anybody(self.vehicles[0])
-                continue
-            wanted = self.scenario.learning.active
-            count = min(wanted, len(there)) if isinstance(wanted, int) else len(there)
-            active = np.sort(self._active_draws[0].choice(there, count, replace=False))
-            progress = self.ledger.progress(began_s)
-            exchange = self.learner.begin(0, active, progress, began_s)
-            outcome = ideal_exchange(self._load(active, exchange), began_s)
-            yield self.env.timeout(outcome.end_s - began_s)
-            contact = Contact(active, len(there), progress, ended_s=self.env.now)
-            self.ledger.visit(Visit(contact, active, exchange, outcome, self.learner.update(0, contact), began_s))
-            self._phase = self._phase.after_contact()
-
-    def _change_sites(self, at_s: float) -> Process:
+    def _change_sites(self) -> Process:
         """At that time some clients move to other sites, and their data become like those there."""
-        yield self.env.timeout(at_s)
+        assert self.world.sites.change_at_s is not None
+        self.change = self.env.timeout_at(self.world.sites.change_at_s)
+        yield self.change
+        self.change_sites()
+
+    def change_sites(self) -> None:
+        """Some clients are at other sites from now on."""
         self.learner.move(self.world.sites.movers, self.world.sites.to, self.env.now)
 
     # --- its parts -----------------------------------------------------------------------------------------
@@ -330,48 +352,35 @@ class Simulation:
 
     # --- steps of it ---------------------------------------------------------------------------------------
 
-    def _admit(self) -> None:
+    def admit(self) -> None:
         """Let late clients join when their time has come, and note who is there now."""
-        if self._absent.any() and self.ledger.progress(self.env.now) >= self.scenario.clients.late_at:
-            late = np.flatnonzero(self._absent)
-            self._absent[:] = False
-            self.world.graph.admit(self._everyone)
+        now = self.env.now
+        if self.presence.absent.any() and self.ledger.progress(now) >= self.scenario.clients.late_at:
+            late = self.presence.join()
             for client in late.tolist():
-                self.learner.introduce(client, self.world.encounters.near(client, self.env.now))
+                self.learner.introduce(client, self.world.encounters.near(client, now))
             self.ledger.joined(late)
-        if self.world.positions.there(self.env.now) is not None:
-            self.world.graph.admit(self._everyone & self._present())
+        self.presence.update(now)
 
-    def _present(self) -> NDArray[np.bool_]:
-        """Which clients [n] are there now."""
-        there = self.world.positions.there(self.env.now)
-        return ~self._absent if there is None else ~self._absent & there
-
-    def _wait_for_anybody(self, vehicle: Vehicle) -> Process:
+    def wait_for_anybody(self, vehicle: Vehicle) -> Process:
         """Wait until a client comes, where none is there; if none ever does the run is over."""
+        if vehicle.resumes_s is not None:
+            yield from vehicle.wait_on()
+            return
         comes_s = self.world.positions.trajectories.movement.next_arrival_s(self.env.now)
         if np.isfinite(comes_s):
             yield from vehicle.wait(self.env.timeout(comes_s - self.env.now), comes_s)
         else:
             self.ledger.nobody_comes()
 
-    def _release(self, clients: IntArray) -> None:
-        """End these clients' exchange: other vehicles may serve them."""
-        self._busy[clients] = False
-        freed = set(clients.tolist())
-        for client in self._until_free.keys() & freed:
-            self._until_free.pop(client).succeed()
-        for service in self._services:
-            service.freed(freed)
-
     def _neighbourhood(self, vehicle: Vehicle, target: int) -> IntArray:
         """The visited client and every client that hears the vehicle where it is, ascending."""
         heard = self.world.encounters.around(vehicle, self.env.now)
-        return np.union1d(heard[~self._absent[heard]], [target])
+        return np.union1d(heard[~self.presence.absent[heard]], [target])
 
     def _choose(self, target: int, neighbours: IntArray, draws: np.random.Generator) -> IntArray:
         """The active clients: the visited one, alone or with some or all neighbours, but nobody who is busy."""
-        active, neighbours = self.scenario.learning.active, neighbours[~self._busy[neighbours]]
+        active, neighbours = self.scenario.learning.active, neighbours[~self.presence.busy[neighbours]]
         if active == "all":
             return neighbours
         others = neighbours[neighbours != target]
@@ -381,8 +390,9 @@ class Simulation:
     def _load_of(self, vehicle: int, client: int) -> Load:
         """What an exchange of a vehicle with a client alone would cost now."""
         now, clients = self.env.now, np.array([client])
-        return self._load(clients, self.learner.cost(vehicle, clients, self.ledger.progress(now), now))
+        return self.load(clients, self.learner.cost(vehicle, clients, self.ledger.progress(now), now))
 
-    def _load(self, active: IntArray, exchange: Exchange) -> Load:
+    def load(self, active: IntArray, exchange: Exchange) -> Load:
+        """Return the cost of an exchange in bytes and seconds."""
         compute_s = exchange.flops / self.world.compute_flops_per_s[active]
         return Load(exchange.bytes_down, compute_s, exchange.bytes_up, exchange.broadcast)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import simpy
+from numpy.typing import NDArray
 
 from fedmule.learning.algorithms.base import Exchange
 from fedmule.radio.channel import Load, Outcome
 from fedmule.radio.exchange import run_exchange
+from fedmule.simulator.event_queue import Environment
 from fedmule.simulator.events import Meeting
 from fedmule.simulator.vehicle import Vehicle
 from fedmule.simulator.world import World
@@ -32,7 +34,7 @@ class Meetings:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: Environment,
         world: World,
         vehicles: list[Vehicle],
         rule: Literal["stop", "drive_on"],
@@ -49,8 +51,27 @@ class Meetings:
         self._news = np.zeros((count, count), dtype=bool)  # pairs one of which has made a contact since they met
         self._low, self._high = np.full((count, 2), -np.inf), np.full((count, 2), np.inf)  # boxes about their ways
         self._range_m = world.hearing.farthest_m
+        # Who will come into range when that occurs, if their plans are still these.
+        self._expected: dict[simpy.Event, tuple[Vehicle, Vehicle, tuple[int, int]]] = {}
         for vehicle in vehicles:
             vehicle.find_meeting = self.find
+
+    @property
+    def expected(self) -> dict[simpy.Event, tuple[int, int]]:
+        """The events at which vehicles come into range by their present plans, and which vehicles."""
+        return {e: (a.number, b.number) for e, (a, b, plans) in self._expected.items() if plans == (a.plan, b.plan)}
+
+    def expect_at(self, a: int, b: int, at_s: float) -> None:
+        """Expect two vehicles to come into range, as they were expected to when a checkpoint was written."""
+        self._env.process(self._expect(self._vehicles[a], self._vehicles[b], at_s, exactly=True))
+
+    def state(self) -> tuple[NDArray[Any], ...]:
+        """Return what a checkpoint keeps of it, besides the meetings that are expected."""
+        return self._news, self._low, self._high
+
+    def restore(self, state: tuple[NDArray[Any], ...]) -> None:
+        """Restore what `state` returned."""
+        self._news, self._low, self._high = state
 
     def after_contact(self, vehicle: Vehicle) -> None:
         """Note that this vehicle has something new for all others, and let it meet those it hears on its way."""
@@ -93,10 +114,13 @@ class Meetings:
         exchange = self._cost(a.number, b.number)
         return bool(exchange.bytes_down[0] + exchange.bytes_up[0])
 
-    def _expect(self, a: Vehicle, b: Vehicle, at_s: float) -> Process:
+    def _expect(self, a: Vehicle, b: Vehicle, at_s: float, exactly: bool = False) -> Process:
         """Begin a meeting at the time two vehicles come into range, unless one of them has changed its plan."""
         plans = a.plan, b.plan
-        yield self._env.timeout(at_s - self._env.now)
+        event = self._env.timeout_at(at_s) if exactly else self._env.timeout(at_s - self._env.now)
+        self._expected[event] = a, b, plans
+        yield event
+        del self._expected[event]
         if plans == (a.plan, b.plan) and self._may_meet(a, b):
             meeting = self._begin(a, b)
             for vehicle in (a, b):

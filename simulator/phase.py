@@ -49,11 +49,14 @@ class Phase:
 class Replay(Phase):
     """The past of a run up to a contact: the world moves as it did, nobody learns and nothing is logged.
 
-    Then `restore` puts what was learnt and counted by then into the live phase, which takes over.
+    Then `restore` puts what was learnt and counted by then into the live phase, which takes over. `since`: how many
+    costs and reports were in the journal when the replayed part began.
     """
 
-    def __init__(self, live: Phase, journal: Journal, contacts: int, restore: Callable[[], None]) -> None:
-        self._replaying = ReplayingLearner(live.learner, journal)
+    def __init__(
+        self, live: Phase, journal: Journal, contacts: int, restore: Callable[[], None], since: tuple[int, int] = (0, 0)
+    ) -> None:
+        self._replaying = ReplayingLearner(live.learner, journal, since)
         super().__init__(live.scenario, self._replaying)
         self._live, self._contacts, self._restore = live, contacts, restore
 

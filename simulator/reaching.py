@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,14 @@ class Reaching(Protocol):
 
     def is_at(self, client: int, now: float, here: FloatArray) -> bool:
         """Whether a vehicle that stands here has reached a client."""
+        ...
+
+    def state(self) -> tuple[Any, ...]:
+        """Return what it remembers, for a checkpoint."""
+        ...
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Restore what `state` returned."""
         ...
 
 
@@ -109,6 +117,13 @@ class ByDistance:
         """Whether the client is within `approach_m`."""
         return bool(np.hypot(*(self._positions.true(np.array([client]))[0] - here)) <= self._keys.approach_m)
 
+    def state(self) -> tuple[Any, ...]:
+        """Nothing is remembered."""
+        return ()
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Nothing is to be restored."""
+
 
 class ByLink:
     """A client is reached where the exchange with it is expected to end soonest, once the vehicle hears it.
@@ -145,6 +160,14 @@ class ByLink:
     def is_at(self, client: int, now: float, here: FloatArray) -> bool:
         """Whether the client is heard."""
         return self._hearing.first_heard(Way.standing(here, now), client, now, now) is not None
+
+    def state(self) -> tuple[Any, ...]:
+        """Return the client last heard, when and where."""
+        return self._last_heard
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Restore the client last heard."""
+        self._last_heard = state[0], state[1], state[2]
 
     def _way(self, client: int, now: float, here: FloatArray) -> Way:
         """The way to where it was when last heard, or to where it is by its reports if they are more recent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Generator
+from typing import Any
 
 import numpy as np
 import simpy
@@ -11,12 +12,14 @@ from numpy.typing import NDArray
 
 from fedmule.radio.channel import Channel, Delay, Link, Load, Outcome, Transfer
 from fedmule.radio.exchange import run_exchange
+from fedmule.simulator.event_queue import Environment
 from fedmule.simulator.vehicle import Vehicle
 from fedmule.simulator.world import World
 
 IntArray = NDArray[np.int64]
 
 AHEAD_S = 30.0  # how far ahead it is computed whom the vehicle will hear
+KEPT = ("_served", "_noted", "_busy", "_heard", "_known_s")  # attributes that a checkpoint keeps
 ROUNDING_S = 1e-9  # the event loop's clock and the channel's may differ by rounding
 
 Exchanging = Generator[simpy.Event, object, Outcome]
@@ -27,10 +30,30 @@ End = Callable[[Vehicle, int, Outcome], None]  # an exchange in passing has ende
 class Service:
     """Exchanges at visits only: the vehicle stands still and has its channel to itself."""
 
-    def __init__(self, env: simpy.Environment, world: World, vehicle: Vehicle) -> None:
+    def __init__(self, env: Environment, world: World, vehicle: Vehicle) -> None:
         self._env = env
         self._world = world
         self._vehicle = vehicle
+
+    def start(self, resumes_s: float | None = None) -> None:
+        """Start to listen, if it does; `resumes_s`: when a wait ends that a checkpoint has cut in two."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no exchange in passing is under way."""
+        return True
+
+    @property
+    def waits_for(self) -> simpy.Event | None:
+        """The scheduled event that it waits for."""
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of it while it is idle."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore what `state` returned."""
 
     def exchange(self, clients: IntArray, load: Load) -> Exchanging:
         """Exchange with these clients from now on; ends with the outcome."""
@@ -64,7 +87,7 @@ class PassingService(Service):
     under way share the channel, and their links follow the vehicle wherever it drives.
     """
 
-    def __init__(self, env: simpy.Environment, world: World, vehicle: Vehicle, begin: Begin, end: End) -> None:
+    def __init__(self, env: Environment, world: World, vehicle: Vehicle, begin: Begin, end: End) -> None:
         super().__init__(env, world, vehicle)
         self._begin = begin
         self._end = end
@@ -78,8 +101,27 @@ class PassingService(Service):
         self._known_s = np.inf  # up to when it is known whom the vehicle hears
         self._relink = False
         self._alarm = env.event()
+        self._timer: simpy.Event | None = None  # goes off when anything changes next
         vehicle.watch(self._plan, self._new_way)
-        env.process(self._run())
+
+    def start(self, resumes_s: float | None = None) -> None:
+        self._env.process(self._run(resumes_s))
+
+    @property
+    def idle(self) -> bool:
+        return not self._clients and not self._alarm.triggered
+
+    @property
+    def waits_for(self) -> simpy.Event | None:
+        return self._timer
+
+    def state(self) -> dict[str, Any]:
+        return {"channel_s": self._channel.now, **{name: getattr(self, name) for name in KEPT}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._channel.now = state["channel_s"]
+        for name in KEPT:
+            setattr(self, name, state[name])
 
     def exchange(self, clients: IntArray, load: Load) -> Exchanging:
         self._catch_up()
@@ -102,15 +144,19 @@ class PassingService(Service):
 
     # --- its own process -----------------------------------------------------------------------------------
 
-    def _run(self) -> Generator[simpy.Event, object, None]:
+    def _run(self, resumes_s: float | None) -> Generator[simpy.Event, object, None]:
+        self._timer = self._next_timer() if resumes_s is None else self._env.timeout_at(resumes_s)
         while True:
-            next_s = min([self._channel.next_s, self._known_s, *(t for t, _ in self._heard[:1])])
-            wait = [] if np.isinf(next_s) else [self._env.timeout(max(0.0, next_s - self._env.now))]
-            yield simpy.AnyOf(self._env, [self._alarm, *wait])
+            yield simpy.AnyOf(self._env, [self._alarm, *([] if self._timer is None else [self._timer])])
             if self._alarm.triggered:
                 self._alarm = self._env.event()
             self._catch_up()
             self._listen()
+            self._timer = self._next_timer()
+
+    def _next_timer(self) -> simpy.Event | None:
+        next_s = min([self._channel.next_s, self._known_s, *(t for t, _ in self._heard[:1])])
+        return None if np.isinf(next_s) else self._env.timeout(max(0.0, next_s - self._env.now))
 
     def _wake(self) -> None:
         if not self._alarm.triggered:

@@ -75,3 +75,7 @@ class Grouped(Movement):
     def next_arrival_s(self, t: float) -> float:
         """Time after t at which the next absent client of any model arrives; inf if none does."""
         return min(model.next_arrival_s(t) for model in self.models)
+
+    def constants(self) -> list[object]:
+        """Attributes of all models that never change."""
+        return [self._starts, *(constant for model in self.models for constant in model.constants())]

@@ -92,6 +92,10 @@ class Movement:
         """New positions [n,2] if all are redrawn after this visit, otherwise None. For still models only."""
         return None
 
+    def constants(self) -> list[object]:
+        """Attributes that never change and are large: a checkpoint does not copy them."""
+        return []
+
 
 def somewhere(xy: FloatArray) -> BoolArray:
     """Which positions [m,2] are real ones, not those of absent clients."""

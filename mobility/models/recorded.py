@@ -66,6 +66,10 @@ class Recorded(Movement):
         """Positions [n,2] at the beginning of the trace."""
         return np.asarray(self._xy[self._next - 1])
 
+    def constants(self) -> list[object]:
+        """The trace."""
+        return [self._first, self._t, self._xy, self._stays, self._first_xy]
+
     def first_positions(self) -> FloatArray:
         """Positions [n,2] at which nodes first appear in the trace."""
         return self._first_xy

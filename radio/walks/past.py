@@ -13,6 +13,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 NEVER_S = -np.inf
+KEPT = ("_exchanges", "_delivered_s", "_given_up_s", "_losses", "_dual_norms")  # arrays that a checkpoint keeps
 
 
 @dataclass(frozen=True)
@@ -50,17 +51,17 @@ class Logbook:
     """Keeps the past of one vehicle; `past` is always up to date."""
 
     def __init__(self, clients: int) -> None:
-        self._contacts: list[PastContact] = []
+        self.contacts: list[PastContact] = []
         self._exchanges = np.zeros(clients, dtype=np.int64)
         self._delivered_s, self._given_up_s = np.full((2, clients), NEVER_S)
         self._losses, self._dual_norms = np.full((2, clients), np.nan)
         times = _read_only(self._delivered_s), _read_only(self._given_up_s)
         reports = _read_only(self._losses), _read_only(self._dual_norms)
-        self.past = Past(self._contacts, _read_only(self._exchanges), *times, *reports)
+        self.past = Past(self.contacts, _read_only(self._exchanges), *times, *reports)
 
     def met(self, contact: PastContact) -> None:
         """Enter a contact that has ended."""
-        self._contacts.append(contact)
+        self.contacts.append(contact)
         self._exchanges[contact.delivered] += 1
         self._delivered_s[contact.delivered] = contact.ended_s
 
@@ -73,6 +74,16 @@ class Logbook:
     def gave_up(self, client: int, now_s: float) -> None:
         """Enter that the vehicle has given up driving to a client."""
         self._given_up_s[client] = now_s
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return what a checkpoint keeps of it, besides the contacts."""
+        return {name: getattr(self, name) for name in KEPT}
+
+    def restore(self, state: dict[str, NDArray[Any]], contacts: list[PastContact]) -> None:
+        """Restore what `state` returned, and the contacts so far."""
+        for name in KEPT:
+            getattr(self, name)[:] = state[name]
+        self.contacts[:] = contacts
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -21,6 +21,7 @@ from fedmule.simulator.runs.state import load_state, save_state
 from fedmule.simulator.runs.tables import Mark, check_rows
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.load import to_toml
+from fedmule.simulator.world_state import Snapshots, World
 
 WRITING_SHARE = 0.03  # of host time that writing may take
 
@@ -137,6 +138,8 @@ class Checkpoints:
         self._every_s = every_s
         self._next_s = time.perf_counter() + every_s
         self.problem: str | None = None  # why there are none
+        if every_s:
+            simulation.env.after_event = Snapshots(simulation).after_event
 
     def after_contact(self) -> None:
         """Write a checkpoint if one is due, or if the run was interrupted."""
@@ -157,6 +160,7 @@ class Checkpoints:
             sync_folder(self._log.folder)
         ledger, learner = self._simulation.ledger, self._simulation.learner
         roots = {
+            "world": World.pack(self._simulation.snapshot),
             "run": Saved(ledger.contacts, ledger.host_time_s, self._log.lengths(), self._log.sync()),
             "journal": learner.journal.arrays(),
             "ledger": ledger,
@@ -173,14 +177,20 @@ class Checkpoint:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._saved, arrays = Saved(), JournalArrays()
-        load_state(file, {"run": self._saved, "journal": arrays})
+        self._saved, arrays, self._world = Saved(), JournalArrays(), World()
+        load_state(file, {"run": self._saved, "journal": arrays, "world": self._world})
         self._journal = Journal.from_arrays(arrays)
 
     @property
     def contacts(self) -> int:
         """Contacts made by then."""
         return self._saved.contacts
+
+    @property
+    def replayed(self) -> int:
+        """Contacts that are replayed: those since the last moment at which nobody exchanged anything."""
+        snapshot = self._world.unpack()
+        return self.contacts - (0 if snapshot is None else sum(len(past) for past in snapshot.past))
 
     @property
     def rows(self) -> dict[str, tuple[int, Mark]]:
@@ -194,7 +204,7 @@ class Checkpoint:
 
     def resume(self, simulation: Simulation) -> None:
         """Let a simulation that has not started yet replay the run's past and continue from this checkpoint."""
-        simulation.replay(self._journal, self.contacts, self._restore)
+        simulation.replay(self._journal, self.contacts, self._restore, self._world.unpack())
 
     def _restore(self, phase: Phase) -> None:
         """Put the saved state back into the live phase."""

@@ -70,6 +70,31 @@ def load_state(path: Path, roots: Mapping[str, object], checked: bool = True) ->
         raise StateError(f"{path}: cannot be read: {error}") from None
 
 
+@dataclasses.dataclass
+class StateCopy:
+    """The state of some objects at a moment, in memory."""
+
+    tree: str = ""  # as JSON
+    arrays: list[Array] = dataclasses.field(default_factory=list)
+
+
+def copy_state(
+    roots: Mapping[str, object], constants: Iterable[object] = (), unchanging: tuple[type, ...] = ()
+) -> StateCopy:
+    """Copy the state of these objects as `save_state` saves it, except for attributes of `unchanging` types."""
+    encoder = _Encoder(constants, unchanging)
+    tree = {name: encoder.encode(root, name) for name, root in roots.items()}
+    return StateCopy(json.dumps(tree), [array.copy() for array in encoder.arrays])
+
+
+def restore_copy(copy: StateCopy, roots: Mapping[str, object]) -> None:
+    """Restore copied state in objects that were built the same way."""
+    decoder = _Decoder({f"array{k}": array.copy() for k, array in enumerate(copy.arrays)})
+    tree = json.loads(copy.tree)
+    for name, root in roots.items():
+        decoder.decode(tree[name], root, name)
+
+
 def _checksum(file: BinaryIO, size: int) -> bytes:
     """Return the checksum of the first `size` bytes of a file; it stands after them."""
     found = hashlib.blake2b()
@@ -97,9 +122,10 @@ def _kind(value: object) -> str:
 class _Encoder:
     """Turns values into JSON, with arrays apart; an array that occurs several times is saved once."""
 
-    def __init__(self, constants: Iterable[object]) -> None:
+    def __init__(self, constants: Iterable[object], unchanging: tuple[type, ...] = ()) -> None:
         self.arrays: list[Array] = []
         self._constants = {id(constant) for constant in constants}
+        self._fixed = (*FIXED, *unchanging)
         self._numbers: dict[int, int] = {}  # of arrays, by their id
         self._alive: list[object] = []  # so that no id is used again
 
@@ -126,7 +152,7 @@ class _Encoder:
         raise StateError(f"{name} is a {type(value).__name__}, which cannot be saved")
 
     def _constant(self, value: object) -> bool:
-        return id(value) in self._constants or isinstance(value, FIXED)
+        return id(value) in self._constants or isinstance(value, self._fixed)
 
     def _number(self, value: Tensor | Array, name: str) -> int:
         """The number under which an array is saved."""

@@ -101,7 +101,7 @@ def measure(name: str, overrides: tuple[str, ...] = ()) -> Result:
         watch.watch(simulation, "_neighbourhood", "graph")
         watch.watch(world.hearing, "heard first_heard expected_link", "hearing")
         over, events = simulation.start(log), 0
-        for service in simulation._services:
+        for service in simulation.services:
             watch.watch(service, "_links", "exchanges")
             if isinstance(service, serving.PassingService):
                 watch.watch(service._channel, "join relink advance", "exchanges")

@@ -104,7 +104,7 @@ def test_every_client_computes_at_its_own_speed(small: Small, tmp_path: Path) ->
 def test_the_slowest_of_a_contact_decides_how_long_computing_takes(small: Small) -> None:
     simulation = Simulation(with_groups(small, WALKERS, {**POSTS, "compute_flops_per_s": 2e6}))
     exchange = simulation.learner.cost(0, np.array([1, 4]), 0.0, 0.0)
-    load = simulation._load(np.array([1, 4]), exchange)
+    load = simulation.load(np.array([1, 4]), exchange)
     assert load.compute_s.tolist() == [exchange.flops[0] / 1e9, exchange.flops[1] / 2e6]
 
 

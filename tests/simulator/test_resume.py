@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -19,7 +20,8 @@ from fedmule.analysis import Run, load_run
 from fedmule.learning.algorithms.fedavg import FedAvg
 from fedmule.learning.errors import ReplayError
 from fedmule.learning.learner import ReplayingLearner
-from fedmule.simulator import ledger
+from fedmule.mobility.models.static import Static
+from fedmule.simulator import ledger, world_state
 from fedmule.simulator.cli import main
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import UserError
@@ -27,11 +29,24 @@ from fedmule.simulator.runs.checkpoint import Checkpoint, Checkpoints, checkpoin
 from fedmule.simulator.runs.folder import NoLog
 from fedmule.simulator.runs.run import run_scenario
 from fedmule.simulator.scenario import Scenario
+from fedmule.simulator.world_state import Snapshots
 
 Small = Callable[..., Scenario]
 
 CONTACTS = Path(__file__).parents[1] / "reference" / "contacts" / "rwp_n50_r100_exact.csv.xz"
 TABLES = ("contacts", "clients", "track", "graph", "meetings")
+
+
+@pytest.fixture(autouse=True)
+def snapshots_whenever_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the load of the machine, a checkpoint begins at the last moment between exchanges."""
+    monkeypatch.setattr(world_state, "COPYING_SHARE", math.inf)
+
+
+@pytest.fixture
+def no_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the past is replayed."""
+    monkeypatch.setattr(Snapshots, "after_event", lambda self: None)
 
 
 class Killed(Exception):
@@ -42,7 +57,7 @@ class Killed(Exception):
 def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
     """killed(scenario, kept, at): the folder of a run with a checkpoint of contact `kept` that died after `at`."""
 
-    def kill(scenario: Scenario, kept: int, at: int, resume: bool = False) -> Path:
+    def kill(scenario: Scenario, kept: int, at: int, resume: bool = False, plugins: Any = None) -> Path:
         def after_contact(self: Any) -> None:
             contacts = self._simulation.ledger.contacts
             if contacts == kept:
@@ -54,7 +69,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pat
         with monkeypatch.context() as patch:
             patch.setattr(Checkpoints, "after_contact", after_contact)
             with pytest.raises(Killed):
-                run_scenario(scenario, str(tmp_path / "killed"), resume=resume)
+                run_scenario(scenario, str(tmp_path / "killed"), plugins, resume=resume)
         return tmp_path / "killed"
 
     return kill
@@ -167,6 +182,81 @@ def test_a_resumed_run_is_the_one_that_was_not_killed(small: Small, tmp_path: Pa
     assert len(again.manifest["resumed"]) == 1
 
 
+@pytest.mark.parametrize("case", ["rwsadmm", "expected gain", "groups", "two vehicles"])
+def test_a_past_without_a_snapshot_is_replayed_from_its_beginning(
+    small: Small, tmp_path: Path, killed: Any, no_snapshots: None, case: str
+) -> None:
+    scenario = small(**CASES[case])
+    folder = killed(scenario, kept=7, at=13)
+    assert Checkpoint(checkpoint_file(folder)).replayed == 7
+    alike(run(scenario, tmp_path / "complete"), resumed(scenario, folder))
+
+
+# A radio that needs a moment only, so that there are many between exchanges.
+QUICK = {"kind": "disc", "range_m": 40.0, "rate_mbps": 20.0, "setup_s": 0.2}
+MOVEMENTS: dict[str, dict[str, Any]] = {
+    kind: {"clients": {"mobility": kind}}
+    for kind in ("static", "waypoint", "random_walk", "gauss_markov", "herd", "drift", "patrol")
+}
+WORLDS: dict[str, dict[str, Any]] = {
+    **MOVEMENTS,
+    "roads": {"clients": {"mobility": {"kind": "roads", "roads": {"block_m": [60, 60]}}}},
+    "streets": {"clients": {"mobility": {"kind": "manhattan", "block_m": [60, 60]}}},
+    "redrawn": {"clients": {"mobility": {"kind": "redrawn", "every_visits": 3}}},
+    "regrouped": CASES["regrouped"],
+    "groups": CASES["groups"],
+    "late": CASES["late"],
+    "expected gain": CASES["expected gain"],
+    "aiming ahead": CASES["aiming ahead"],
+    "by distance": {"vehicle": {"contact": "approach"}},
+    "a tour": {"vehicle": {"walk": "tour"}},
+    "nearest": {"vehicle": {"walk": "nearest_unvisited"}, "clients": {"report_period_s": 20.0, "report_error_m": 9.0}},
+    "visits only": {"vehicle": {"in_passing": False}},
+    "two vehicles": {"vehicle": {"count": 2}},
+    "two that drive on": {"vehicle": {"count": 2, "meeting": "drive_on"}, "learning": {"algorithm": "fedavg"}},
+    "three with speeds": {"vehicle": {"fleet": [{"speed_mps": 9.0}, {"walk": "oldest_first"}, {"start": [290, 190]}]}},
+    "a route and a walk": {"vehicle": {"fleet": [{"route": {"points": [[9.0, 9.0], [290.0, 9.0]]}}, {}]}},
+}
+
+
+@pytest.mark.parametrize("kept", [5, 11, 16])
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_world_goes_on_from_between_two_exchanges(
+    small: Small, tmp_path: Path, killed: Any, world: str, kept: int
+) -> None:
+    """Nothing but the last few contacts is replayed, and everything that follows is the same."""
+    scenario = small(**{**WORLDS[world], "radio": QUICK})
+    folder = killed(scenario, kept=kept, at=kept + 1)
+    assert Checkpoint(checkpoint_file(folder)).replayed < kept
+    alike(run(scenario, tmp_path / "complete"), resumed(scenario, folder))
+
+
+def test_a_resumed_run_keeps_its_snapshot(small: Small, tmp_path: Path, killed: Any) -> None:
+    """Killed again before there was another moment between exchanges, it goes on from the first one."""
+    scenario = small(radio=QUICK)
+    killed(scenario, kept=9, at=9)
+    first = Checkpoint(checkpoint_file(tmp_path / "killed"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Snapshots, "after_event", lambda self: None)
+        folder = killed(scenario, kept=12, at=14, resume=True)
+    assert Checkpoint(checkpoint_file(folder)).replayed == first.replayed + 3
+    alike(run(scenario, tmp_path / "complete"), resumed(scenario, folder))
+
+
+class Hidden(Static):
+    """May keep what a checkpoint cannot see."""
+
+
+def test_a_movement_of_ones_own_is_replayed_from_its_beginning(small: Small, tmp_path: Path, killed: Any) -> None:
+    scenario = small(clients={"mobility": {"kind": "test_resume:Hidden"}}, radio=QUICK)
+    plugins = {"clients.mobility": Hidden}
+    folder = killed(scenario, kept=7, at=9, plugins=plugins)
+    assert Checkpoint(checkpoint_file(folder)).replayed == 7
+    run_scenario(scenario, str(tmp_path / "complete"), plugins)
+    run_scenario(scenario, str(folder), plugins, resume=True)
+    alike(load_run(tmp_path / "complete"), load_run(folder))
+
+
 @pytest.mark.parametrize(("kept", "at"), [(0, 1), (1, 1), (5, 5), (19, 19)])
 def test_wherever_it_was_killed(small: Small, tmp_path: Path, killed: Any, kept: int, at: int) -> None:
     """After visit 5 everyone is evaluated; without a checkpoint the run starts again in its folder."""
@@ -237,11 +327,11 @@ def test_a_replay_leaves_learner_and_log_to_the_live_phase(
         simulation.env.step()
     assert simulation.learner is built
     assert [row.contact for row in rows] == [8]
-    assert len(list(built.journal)) >= 8
+    assert len(list(built.journal.costs())) >= 8
 
 
 def test_a_replay_that_differs_from_the_run_is_refused(
-    small: Small, killed: Any, monkeypatch: pytest.MonkeyPatch
+    small: Small, killed: Any, no_snapshots: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a change of the program that nobody noticed: one client less is asked at the third visit."""
     folder, choose, calls = killed(small(), kept=7, at=13), Simulation._choose, []
@@ -256,7 +346,7 @@ def test_a_replay_that_differs_from_the_run_is_refused(
         run_scenario(small(), str(folder), resume=True)
     monkeypatch.undo()
     checkpoint, simulation = Checkpoint(checkpoint_file(folder)), Simulation(small())
-    checkpoint._journal.add(next(iter(checkpoint._journal)))
+    checkpoint._journal.add(next(checkpoint._journal.costs()))
     checkpoint.resume(simulation)
     with pytest.raises(ReplayError, match="fewer exchanges"):
         simulation.run()
