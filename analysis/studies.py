@@ -173,11 +173,12 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
         raise FileNotFoundError(f"{folder} is not the folder of a study: it has no index.parquet")
     with undamaged(folder):
         study = tomllib.loads((folder / "study.toml").read_text(encoding="utf-8"))
+        study = {"name": folder.name, "title": "", **study}
         index = pd.read_parquet(folder / "index.parquet")
         if "status" in index:  # an earlier version called all of them done
             index = index.assign(status=[_status(row) for row in index.to_dict("records")])
         found = Study(folder, study, index)
-        _ = (found.parameters, found.done, list(index["seed"]))  # which need columns that may be lacking
+        _ = (index[["run", "seed", *found.parameters]], found.done)  # it may lack some
     for run in index["run"]:
         if not isinstance(run, str) or Path(run).is_absolute() or ".." in Path(run).parts:
             raise UserError(f"{folder / 'index.parquet'}: names a run that is not in the study's folder: {run}")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import torch
 
 from fedmule.learning.data.client_data import ClientData
 from fedmule.learning.errors import MemoryShortError
+from fedmule.learning.free_memory import free_host_bytes, readable
 
 BYTES_PER_NUMBER = 4  # float32
-MEMINFO = Path("/proc/meminfo")
 
 
 def estimate(clients: int, parameters: int, state_copies: int, data_bytes: int) -> int:
@@ -29,16 +26,7 @@ def free_bytes(device: torch.device) -> int | None:
     """Return the free bytes of the device; None if unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        for line in MEMINFO.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    try:  # no such file on this system: use the total as an upper bound
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
+    return free_host_bytes()
 
 
 def require_memory(needed: int, device: torch.device) -> None:
@@ -50,11 +38,3 @@ def require_memory(needed: int, device: torch.device) -> None:
             f"the clients' models and data need about {readable(needed)}, but {device} has {readable(free)} free: use "
             f"fewer clients (clients.count), a smaller model, fewer samples (learning.max_train_samples){elsewhere}"
         )
-
-
-def readable(count: int) -> str:
-    """Format bytes as kB, MB or GB."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count / 1000:.1f} kB"

@@ -59,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk, say
         sys.stderr.write(f"{error.filename or 'fedmule'}: {error.strerror or error}\n")
         return 1
+    except MemoryError as error:
+        sys.stderr.write(f"not enough memory: {error or 'the scenario is too large for this computer'}\n")
+        return 1
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130

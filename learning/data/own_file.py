@@ -19,10 +19,13 @@ from numpy.typing import NDArray
 from fedmule.learning.data.card import ENDINGS, Card, card_beside, card_path, check_columns, check_content
 from fedmule.learning.data.samples import Samples
 from fedmule.learning.errors import DataError
+from fedmule.learning.free_memory import does_not_fit
 
 LABEL, CLIENT, RECORDING = "label", "client", "recording"  # columns where neither scenario nor card names others
 
 NO_CARD = Card()
+TRIED = 1 << 25  # bytes that are unpacked to see how far a file unpacks
+MOST_TIMES = 200  # its size: no table unpacks so far
 
 
 @dataclass(frozen=True)
@@ -156,8 +159,39 @@ def _check_columns(file: Path, card: Card, names: Names, found: Iterable[str]) -
             raise DataError(f"{file}: has no {'array' if arrays else 'column'} {name!r}; it has {there}")
 
 
+def _check_size(file: Path) -> None:
+    """Raise a DataError if what a packed file holds does not fit into memory, before it is unpacked."""
+    if file.suffix == ".npz":
+        with zipfile.ZipFile(file) as arrays:
+            needed = sum(info.file_size for info in arrays.infolist())
+    elif file.suffix == ".parquet":
+        from pyarrow import parquet
+
+        found = parquet.read_metadata(file)
+        needed = 8 * found.num_rows * found.num_columns
+    elif file.suffix == ".gz":
+        needed = _unpacked(file)
+    else:
+        return
+    if wrong := does_not_fit(needed):
+        raise DataError(f"{file}: {wrong}")
+
+
+def _unpacked(file: Path) -> int:
+    """Bytes that a file unpacks to at least; raise a DataError if they are far more than its size."""
+    unpacked = 0
+    with file.open("rb") as packed, gzip.open(packed) as content:
+        while unpacked < TRIED and (part := content.read(1 << 20)):
+            unpacked += len(part)
+        if unpacked >= TRIED and unpacked > MOST_TIMES * packed.tell():
+            text = f"unpacks to more than {MOST_TIMES} times its size; unpack it yourself if that is right"
+            raise DataError(f"{file}: {text}")
+    return unpacked
+
+
 def _read_npz(file: Path, card: Card, given: dict[str, Any]) -> tuple[NDArray[Any], Names, dict[str, Any]]:
     try:
+        _check_size(file)
         with np.load(file, allow_pickle=False) as arrays:
             names = _names(card, given, arrays.files)
             _check_columns(file, card, names, arrays.files)
@@ -182,7 +216,10 @@ def _read_table(file: Path, card: Card, given: dict[str, Any]) -> tuple[NDArray[
     import pandas as pd
 
     try:
+        _check_size(file)
         table = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file, low_memory=False)
+    except DataError:
+        raise
     except Exception as error:  # pandas readers raise many types
         raise DataError(f"{file}: cannot be read: {error}") from None
     names = _names(card, given, table.columns)
@@ -192,7 +229,10 @@ def _read_table(file: Path, card: Card, given: dict[str, Any]) -> tuple[NDArray[
     features = table[list(card.features)] if isinstance(card.features, tuple) else table.drop(columns=names.all())
     strings = [str(c) for c in features.columns if not pd.api.types.is_numeric_dtype(features[c])]
     if strings:
-        wrong = pd.to_numeric(features[strings[0]], errors="coerce").isna() & features[strings[0]].notna()
+        try:
+            wrong = pd.to_numeric(features[strings[0]], errors="coerce").isna() & features[strings[0]].notna()
+        except OverflowError:
+            raise DataError(f"{file}: column {strings[0]!r} has a number that is too large") from None
         row = int(wrong.to_numpy().argmax())
         raise DataError(
             f"{file}: column {strings[0]!r} is neither label nor client and is not numeric: "

@@ -12,6 +12,7 @@ from fedmule.simulator.commands import arguments
 def add(commands: Any) -> None:
     """The commands `trace` and `contacts`."""
     what = "a movement trace: CSV or Parquet (node, t, x, y), SUMO FCD, ns-2, BonnMotion, The ONE, GPX or GeoJSON"
+    partial = "use a trace that is truncated as far as it goes"
     origin = "LON,LAT of (0, 0) in files with degrees (default: the south-west corner)"
     trace = commands.add_parser(
         "trace",
@@ -28,6 +29,7 @@ def add(commands: Any) -> None:
         metavar="S",
         help="time between positions where the format of --out holds samples (default 1)",
     )
+    trace.add_argument("--partial", action="store_true", help=partial)
     trace.add_argument("--origin", type=arguments.point, metavar="LON,LAT", help=origin)
     trace.add_argument("--plot", metavar="PNG", help="the picture (default: the trace's name with -trace.png)")
     trace.set_defaults(command=_trace)
@@ -44,6 +46,7 @@ def add(commands: Any) -> None:
     contacts.add_argument(
         "--until-s", type=arguments.number, metavar="T", help="end there (default: where the trace ends)"
     )
+    contacts.add_argument("--partial", action="store_true", help=partial)
     contacts.add_argument("--origin", type=arguments.point, metavar="LON,LAT", help=origin)
     contacts.add_argument("--plot", metavar="PNG", help="draw contact and inter-contact times and neighbours over time")
     contacts.set_defaults(command=_contacts)
@@ -59,7 +62,7 @@ def _trace(given: Any) -> int:
 
     try:
         kind, write = (None, None) if given.out is None else writer(given.out, given.step_s, given.origin)
-        trace = read_trace(given.trace, given.origin)
+        trace = read_trace(given.trace, given.origin, given.partial)
         sys.stdout.write(f"{trace_text(trace, given.trace)}\n")
         warnings = warnings_about(trace, given.trace)
         if kind and write:
@@ -95,7 +98,7 @@ def _contacts(given: Any) -> int:
 
     until_s = math.inf if given.until_s is None else given.until_s
     try:
-        trace = read_trace(given.trace, given.origin)
+        trace = read_trace(given.trace, given.origin, given.partial)
         if trace.unfinished:
             sys.stderr.write(f"warning: {given.trace} is cut off: the rest is missing\n")
         contacts = find_contacts(trace, given.range_m, until_s, ShareDone("contacts"))

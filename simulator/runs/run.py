@@ -12,7 +12,7 @@ from types import FrameType
 from typing import cast
 
 from fedmule.learning.errors import ReplayError
-from fedmule.learning.memory import readable
+from fedmule.learning.free_memory import readable
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.errors import StateError
 from fedmule.simulator.ledger import Ledger

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from fedmule.learning.free_memory import does_not_fit
 from fedmule.simulator.errors import Problem
 from fedmule.simulator.scenario.algorithms import Algorithm
 from fedmule.simulator.scenario.keys import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fedmule.simulator.scenario import Scenario
 
 
+NUMBER_BYTES = 4  # features are float32
 PRIOR_EXTRA = 0.5  # added to the count of every label with prior = true
 
 
@@ -56,6 +58,9 @@ class SyntheticDataset(Part):
         if self.alike + self.alike_at_sites > 1:
             message = f"must be at most 1 together with alike = {self.alike:g}"
             yield Problem(f"{at}.alike_at_sites", message, self.alike_at_sites)
+        of_each = NUMBER_BYTES * self.features * (self.samples[0] + self.classes)
+        if wrong := does_not_fit(scenario.clients.count * of_each):
+            yield Problem(at, f"with clients.count = {scenario.clients.count:,} {wrong}", self.kind)
 
     def needs_sites(self) -> bool:
         """Tell whether sites differ."""

@@ -27,11 +27,13 @@ MOST: dict[str, float] = {
     "stop.visits": 1e9,
     "active": 1e7,
 }
+MOST_RUNS = 100_000  # of a study
 # The least (where it is not 0) and the most of measured values, by the unit at the end of their key.
 ANY_LEAST = ("checkpoint_s",)  # as often as can be
 UNITS: dict[str, tuple[float, float]] = {
     "_m": (1e-6, 1e8),
     "_s": (1e-6, 1e11),
+    "period_s": (1e-3, 1e11),  # what happens more often takes for ever to simulate
     "_mps": (1e-6, 1e6),
     "_mbps": (1e-9, 1e7),
     "_db": (0, 1e4),
@@ -55,7 +57,7 @@ def beyond_limits(at: str, values: dict[str, Any]) -> Iterator[Problem]:
         for number in _numbers(value):
             if abs(number) > most or 0 < abs(number) < least:
                 allowed = f"at most {most:,.0f}" if not least else f"between {least:g} and {most:g}"
-                hint = f"{VARIABLE}={name}={abs(number):g} raises the limit" if abs(number) > most else "or 0"
+                hint = f"{VARIABLE}={name}={_short(number)} raises the limit" if abs(number) > most else "or 0"
                 yield Problem(key, f"must be {allowed} ({hint})", value)
                 break
 
@@ -77,8 +79,23 @@ def _numbers(value: Any) -> Iterator[float]:
     if isinstance(value, list | tuple):
         for inner in value:
             yield from _numbers(inner)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    elif isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         yield value
+
+
+def _short(number: float) -> str:
+    """A number for a message, which may be an integer that no float can hold."""
+    return f"{abs(number):g}" if abs(number) < 1e300 else "…"
+
+
+def require_runs(count: int, where: str) -> None:
+    """Raise UserError if a study plans more runs than anybody can wait for."""
+    raised = _raised()
+    most = math.inf if raised is None else raised.get("runs", MOST_RUNS)
+    if count > most:
+        raise UserError(
+            f"{where}: plans {count:,} runs, more than {most:,.0f} ({VARIABLE}=runs={_short(count)} raises the limit)"
+        )
 
 
 def _raised() -> dict[str, float] | None:

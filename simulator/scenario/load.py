@@ -17,10 +17,12 @@ from fedmule.simulator.scenario.algorithms import keep_reference
 from fedmule.simulator.scenario.keys import OwnClass, Part, tables_of
 from fedmule.simulator.scenario.maps import expand_maps
 from fedmule.simulator.scenario.messages import problems_of
+from fedmule.simulator.scenario.overrides import TOO_DEEP, parse_value, require_flat
 from fedmule.simulator.scenario.raw_tables import mobility_tables, vehicle_tables
 from fedmule.simulator.scenario.renamed import keep_meaning, old_keys, upgrade
 from fedmule.simulator.scenario.rules import broken_rules
 
+MOST_BYTES = 64 * 10**6  # of a TOML file
 OTHER_FILES = ("experiments", "gain", "walks")  # folders beside the scenarios with experiments and studies of them
 Overrides = Sequence[str] | Mapping[str, Any]  # KEY=VALUE as on the command line, or values by their dotted keys
 
@@ -128,13 +130,19 @@ def read_toml(path: Path, source: str = "") -> dict[str, Any]:
     """Read a TOML file; `source` is its name in messages."""
     source = source or str(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        if path.stat().st_size > MOST_BYTES:
+            raise UserError(f"{source}: is larger than {MOST_BYTES // 10**6} MB, as no scenario is")
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
         raise UserError(f"{source}: not a text file in UTF-8, as TOML must be") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # a TOMLDecodeError, or a number with thousands of digits
         raise UserError(f"{source}: not valid TOML: {error}") from None
+    except RecursionError:
+        raise UserError(f"{source}: {TOO_DEEP}") from None
     except OSError as error:
         raise UserError(f"{source}: cannot be read: {error.strerror}") from None
+    require_flat(found, source)
+    return found
 
 
 def _anchor_files(raw: dict[str, Any], folder: Path) -> None:
@@ -158,8 +166,8 @@ def parse_override(override: str) -> tuple[str, Any]:
     if not equals or not dotted:
         raise UserError(f"--set {override}: must be KEY=VALUE, such as vehicle.speed_mps=8")
     try:
-        return dotted, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return dotted, parse_value(text, f"--set {dotted}")
+    except ValueError:
         return dotted, text.strip()
 
 

@@ -33,6 +33,18 @@ if TYPE_CHECKING:
 Line = Annotated[tuple[Point, ...], Field(strict=False, min_length=2)]
 
 
+MOST_CROSSINGS = 1_000_000
+STREETS_M = (100.0, 100.0)  # where no roads are given
+
+
+def too_many_crossings(key: str, block_m: tuple[float, float], size_m: tuple[float, float]) -> Iterator[Problem]:
+    """Yield a problem if a grid of streets has more crossings than can be walked."""
+    crossings = (size_m[0] / block_m[0] + 1) * (size_m[1] / block_m[1] + 1)
+    if crossings > MOST_CROSSINGS:
+        message = f"makes {crossings:.2g} crossings on this terrain, more than {MOST_CROSSINGS:,}"
+        yield Problem(key, message, list(block_m))
+
+
 class RoadKeys(Part):
     makes = "mobility.road_network:road_network"
     lines: Annotated[tuple[Line, ...], Field(strict=False)] = key(
@@ -46,6 +58,11 @@ class RoadKeys(Part):
         if bool(self.lines) == (self.block_m is not None):
             raise PydanticCustomError("roads", "must have either lines or block_m")
         return self
+
+    def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
+        """Check the number of crossings."""
+        if self.block_m is not None:
+            yield from too_many_crossings(f"{at}.block_m", self.block_m, scenario.terrain.size_m)
 
 
 class MobilityKeys(Part):
@@ -116,6 +133,11 @@ class ManhattanMobility(MobilityKeys):
     turn: Share = key(0.5, "probability of turning at a crossing, left or right alike")
     speed_mps: PositiveSpan = key((0.5, 1.5), "lowest and highest speed, m/s")
 
+    def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
+        """Check the number of crossings."""
+        yield from super().rules_for(at, count, scenario)
+        yield from too_many_crossings(f"{at}.block_m", self.block_m, scenario.terrain.size_m)
+
 
 class RoadsMobility(MobilityKeys):
     makes = "mobility.models.roads:Roads"
@@ -127,9 +149,15 @@ class RoadsMobility(MobilityKeys):
         None, "goals are at most this far from a home of each client's own, a random position; by default anywhere, m"
     )
 
+    def rules_for(self, at: str, count: int, scenario: Scenario) -> Iterator[Problem]:
+        """Check the number of crossings where no roads are given."""
+        yield from super().rules_for(at, count, scenario)
+        if self.roads is None:
+            yield from too_many_crossings(f"{at}.roads.block_m", STREETS_M, scenario.terrain.size_m)
+
     def arguments(self) -> dict[str, Any]:
         """Make streets where no roads are given."""
-        return {**super().arguments(), "roads": self.roads or RoadKeys(block_m=(100.0, 100.0))}
+        return {**super().arguments(), "roads": self.roads or RoadKeys(block_m=STREETS_M)}
 
 
 class SquadsMobility(MobilityKeys):

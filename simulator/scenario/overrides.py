@@ -12,6 +12,34 @@ from fedmule.simulator.errors import UserError
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER}):(x?)({NUMBER})")
 MOST_VALUES = 10_000  # of one range
+MOST_DEPTH = 60  # of tables and lists in each other
+TOO_DEEP = f"tables and lists are nested more than {MOST_DEPTH} deep, as in no scenario"
+
+
+def parse_value(text: str, where: str) -> Any:
+    """Parse a value of TOML; raise ValueError if it is none, and UserError if it is nested too deeply."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except RecursionError:
+        raise UserError(f"{where}: {TOO_DEEP}") from None
+    require_flat(value, where)
+    return value
+
+
+def require_flat(value: Any, where: str) -> None:
+    """Raise UserError if tables and lists are nested too deeply."""
+    inside = [value]
+    for _ in range(MOST_DEPTH):
+        inside = [part for outer in inside for part in _parts(outer)]
+        if not inside:
+            return
+    raise UserError(f"{where}: {TOO_DEEP}")
+
+
+def _parts(value: Any) -> list[Any]:
+    """The tables and lists in a table or a list."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [part for part in parts if isinstance(part, dict | list)]
 
 
 def parse_vary(option: str) -> tuple[str, tuple[Any, ...]]:
@@ -65,6 +93,6 @@ def _split(text: str) -> list[str]:
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_value(text, "--vary")
+    except ValueError:
         return text

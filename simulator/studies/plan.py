@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic import Field, ValidationError
 from fedmule.simulator.errors import ScenarioError, UserError
 from fedmule.simulator.scenario import Scenario
 from fedmule.simulator.scenario.keys import Count, Part
+from fedmule.simulator.scenario.limits import require_runs
 from fedmule.simulator.scenario.load import load_scenario, read_toml
 from fedmule.simulator.scenario.messages import problems_of
 from fedmule.simulator.scenario.overrides import expand_range
@@ -100,6 +102,9 @@ def load_study_file(path: Path) -> StudyFile:
 
 def plan_study(study: StudyFile) -> Plan:
     """Every scenario × combination × seed of a study. Raises UserError with everything that is wrong at once."""
+    seeds = study.seeds if isinstance(study.seeds, int) else len(study.seeds)
+    require_runs(len(study.scenarios) * seeds, study.name or "study")
+    require_runs(len(study.scenarios) * len(combinations(study)) * seeds, study.name or "study")
     wrong: dict[str, list[str]] = {}  # combinations by what is wrong with them
     points = []
     for source, changes in itertools.product(study.scenarios, combinations(study)):
@@ -135,6 +140,7 @@ def combinations(study: StudyFile) -> list[Changes]:
             raise UserError(f"{where}: seed: cannot be varied like other keys; use seeds (--seeds)")
         if keys.count(key) > 1 or key in study.set:
             raise UserError(f"{where}: {key}: is given twice")
+    require_runs(math.prod(len(axis) for axis in axes), where)
     found = [{k: v for part in parts for k, v in part.items()} for parts in itertools.product(*axes)]
     seen: set[str] = set()
     for changes in found:

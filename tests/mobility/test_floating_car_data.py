@@ -12,6 +12,7 @@ import pytest
 
 from fedmule.mobility.projection import METRES_PER_DEGREE
 from fedmule.mobility.traces.formats import read_trace
+from fedmule.mobility.traces.trace import TraceError
 
 SAMPLES = Path(__file__).parents[1] / "reference" / "formats"
 
@@ -58,7 +59,9 @@ def test_floating_car_data_in_metres_stay_as_they_are(
 def test_floating_car_data_may_be_truncated_anywhere(left_off: int, tmp_path: Path) -> None:
     path = fcd(tmp_path, "")
     path.write_bytes(path.read_bytes()[:-left_off])
-    trace = read_trace(path)
+    with pytest.raises(TraceError, match=r"is truncated; fedmule trace .* --partial --out FILE keeps what is there"):
+        read_trace(path)
+    trace = read_trace(path, partial=True)
     assert trace.unfinished
     assert 8 <= trace.end_s <= 10
 

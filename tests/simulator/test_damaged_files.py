@@ -15,6 +15,7 @@ from fedmule.simulator.errors import UserError
 
 # Traces that ended in tracebacks once.
 PAST = {
+    "point.gpx": b'<gpx><trk><trkpt lat="47.0" lon="8.0"><time>2020-01-01T00:00:00Z</time></trkpt></trk></gpx>',
     "deflate.movements.gz": gzip.compress(b"0 1 2 3\n" * 40, mtime=0)[:10] + b"\xff" * 30,
     "encoding.xml": b'<?xml version="1.0" encoding="UTD-8"?><fcd-export></fcd-export>',
 }
@@ -56,6 +57,38 @@ def test_a_damaged_run_is_not_loaded(
     for command in ("replay", "report"):
         assert main([command, str(tmp_path / "run")]) == 2
         assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("vehicle.speed_mps", "vehicle.rpeed_mps"), ("vehicle.speed_mps", "vehicle.speed1e400_mps")]
+)
+def test_a_study_that_names_what_its_index_lacks(
+    tmp_path: Path, old: str, new: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run").mkdir()
+    for file, content in fuzz.study_files().items():
+        (tmp_path / file).write_bytes(content.replace(old.encode(), new.encode()) if "toml" in file else content)
+    for command in ("replay", "report", "verify"):
+        assert main([command, str(tmp_path / "run")]) == 2
+        assert "run: cannot be read, a file is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lacking", ["title", "name"])
+def test_a_study_without_a_title(tmp_path: Path, lacking: str) -> None:
+    (tmp_path / "run").mkdir()
+    for file, content in fuzz.study_files().items():
+        (tmp_path / file).write_bytes(content.replace(f"{lacking} =".encode(), b"other ="))
+    assert main(["replay", str(tmp_path / "run")]) == 0
+
+
+def test_numbers_that_no_float_can_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data.csv").write_bytes(fuzz.TABLE.replace(b"\n3,", b"\n" + b"9" * 400 + b","))
+    dataset = f'learning.dataset={{ kind = "file", path = "{tmp_path / "data.csv"}" }}'
+    assert main(["run", "smoke", "--quiet", "--out", str(tmp_path / "out"), "--set", dataset]) == 2
+    assert "data.csv" in capsys.readouterr().err
+    (tmp_path / "s.toml").write_bytes(fuzz.STUDY.replace(b"= 2\n", b"= " + b"9" * 400 + b"\n"))
+    assert main(["study", str(tmp_path / "s.toml"), "--out", str(tmp_path / "s")]) == 2
+    assert "plans 9,999" in capsys.readouterr().err
 
 
 def test_a_damaged_study_is_not_loaded(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from fedmule.learning import memory
+from fedmule.learning import free_memory, memory
 from fedmule.learning.algorithms.base import Algorithm
 from fedmule.learning.errors import MemoryShortError
-from fedmule.learning.memory import estimate, free_bytes, readable, require_memory
+from fedmule.learning.free_memory import readable
+from fedmule.learning.memory import estimate, free_bytes, require_memory
 from fedmule.simulator.cli import main
 from fedmule.simulator.engine import Simulation
 from fedmule.simulator.scenario import Scenario
@@ -117,11 +118,13 @@ def test_a_gpu_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "meminfo"
-    monkeypatch.setattr(memory, "MEMINFO", table)
+    monkeypatch.setattr(free_memory, "MEMINFO", table)
     table.write_text("MemTotal:       24000 kB\nMemFree:          100 kB\nMemAvailable:    2000 kB\n")
     assert free_bytes(CPU) == 2000 * 1024
     table.unlink()
-    monkeypatch.setattr(memory.os, "sysconf", {"SC_PHYS_PAGES": 30, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False)
+    monkeypatch.setattr(
+        free_memory.os, "sysconf", {"SC_PHYS_PAGES": 30, "SC_PAGE_SIZE": 4096}.__getitem__, raising=False
+    )
     assert free_bytes(CPU) == 30 * 4096
-    monkeypatch.delattr(memory.os, "sysconf")
+    monkeypatch.delattr(free_memory.os, "sysconf")
     assert free_bytes(CPU) is None

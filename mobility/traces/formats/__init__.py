@@ -51,10 +51,11 @@ Origin = tuple[float, float] | None
 MOST_M, MOST_S = 1e9, 1e11
 
 
-def read_trace(path: str | Path, origin: Origin = None) -> Trace:
+def read_trace(path: str | Path, origin: Origin = None, partial: bool = False) -> Trace:
     """Read the trace in a file, which may be compressed (.gz, .xz, .bz2).
 
-    `origin` is the longitude and latitude of (0, 0) if the file holds degrees; by default the south-west corner.
+    `origin` is the longitude and latitude of (0, 0) if the file holds degrees; by default the south-west corner. A file
+    that is truncated is refused unless `partial`.
     """
     file = Path(path)
     if not file.is_file():
@@ -71,6 +72,8 @@ def read_trace(path: str | Path, origin: Origin = None) -> Trace:
     except UNREADABLE as error:  # for example, a damaged archive
         raise TraceError(f"{file}: cannot be read: {one_line(getattr(error, 'strerror', None) or error)}") from None
     _check(file, trace)
+    if trace.unfinished and not partial:
+        raise TraceError(f"{file}: is truncated; fedmule trace {file} --partial --out FILE keeps what is there")
     return trace
 
 

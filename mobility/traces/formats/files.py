@@ -11,6 +11,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 from xml.parsers import expat
@@ -28,11 +29,28 @@ CUT_OFF = {
     )
 }
 
+TRIED = 1 << 25  # bytes that are unpacked to see how far a file unpacks
+MOST_TIMES = 200  # its size: no trace or map unpacks so far
+
 
 def open_binary(path: Path, mode: str = "rb") -> IO[bytes]:
     """Open a file, decompressing or compressing it according to its suffix."""
+    if mode == "rb" and path.suffix in PACKED:
+        stat = path.stat()
+        _check_unpacked(path, stat.st_size, stat.st_mtime_ns)
     file: IO[bytes] = PACKED.get(path.suffix, open)(path, mode)
     return file
+
+
+@lru_cache(maxsize=64)
+def _check_unpacked(path: Path, size: int, mtime_ns: int) -> None:
+    """Raise OSError if a file unpacks to far more than its size, as archives do that are made to fill a memory."""
+    with path.open("rb") as packed, PACKED[path.suffix](packed) as file:
+        unpacked = 0
+        while unpacked < TRIED and (part := file.read(1 << 20)):
+            unpacked += len(part)
+        if unpacked >= TRIED and unpacked > MOST_TIMES * packed.tell():
+            raise OSError(f"it unpacks to more than {MOST_TIMES} times its size; unpack it yourself if that is right")
 
 
 @contextmanager

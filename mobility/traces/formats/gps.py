@@ -89,6 +89,8 @@ class _Gpx:
             if len(self._point) != 3:
                 raise wrong(self._path, line, "a trkpt has no time", self._point)
             lon, lat, t = self._point
+            if not self._segments:
+                raise wrong(self._path, line, "a trkpt is in no trkseg", self._point)
             self._segments[-1].append((t, lon, lat))
         elif tag == "trk":
             self.rows.add(self._name, self._segments)
