@@ -4,18 +4,21 @@
 
 CPU time, one thread. Routes are between random positions of the largest open area, after one that is not counted. Every
 route is checked: no leg meets a wall. Contacts are those of a vehicle among 30 clients in the middle of the town, where
-all houses or only the nearest 100 weaken links. With `--against`, the other program is measured too, with `--before`
-routes of the shortest distance only: they may take minutes each.
+all houses or only the nearest 100 weaken links. With `--against`, the other program is measured too, in another process,
+with `--before` routes of the shortest distance only: they may take minutes each.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import json
+import os
 import resource
+import subprocess
+import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,12 +26,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from towns import houses, open_positions
-from visit_cost import Program, checkout
+from visit_cost import checkout
+
+from fedmule.mobility.terrain import Obstacle, Surface, Terrain
+from fedmule.simulator.engine import Simulation
+from fedmule.simulator.scenario import Scenario
 
 FloatArray = NDArray[np.float64]
 
-ROOT = Path(__file__).parents[2]
 PITCH_M = 20.0
+SHORTEST_M = 180.0
 NEAR = 100  # houses
 CLIENTS = 30
 
@@ -48,12 +55,11 @@ class Cost:
 
 def measure(rows: int, distances_m: list[float], routes: int, contacts: int, surfaces: bool = False) -> Cost:
     """Build a town of rows × rows houses, and find routes of some lengths."""
-    terrain_of = importlib.import_module("fedmule.mobility.terrain")
     polygons, side_m = houses(rows, pitch_m=PITCH_M), rows * PITCH_M
-    obstacles = [terrain_of.Obstacle(polygon, True, 12.0) for polygon in polygons]
-    on_ground = [terrain_of.Surface(polygons[0].buffer(side_m / 4), 0.6)] if surfaces else []
+    obstacles = [Obstacle(polygon, True, 12.0) for polygon in polygons]
+    on_ground = [Surface(polygons[0].buffer(side_m / 4), 0.6)] if surfaces else []
     before_mb, began_s = _memory_mb(), time.process_time()
-    terrain = terrain_of.Terrain((side_m, side_m), obstacles, on_ground)
+    terrain = Terrain((side_m, side_m), obstacles, on_ground)
     build_s = time.process_time() - began_s
     draw, found, longest = np.random.default_rng(0), {}, {}
     first_s = 0.0
@@ -74,7 +80,7 @@ def measure(rows: int, distances_m: list[float], routes: int, contacts: int, sur
 
 
 def _pairs(
-    terrain: Any, distance_m: float, count: int, draw: np.random.Generator
+    terrain: Terrain, distance_m: float, count: int, draw: np.random.Generator
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Starts and goals as far apart."""
     found: list[tuple[FloatArray, FloatArray]] = []
@@ -103,10 +109,10 @@ def contact_costs(polygons: list[Any], side_m: float, contacts: int, rounds: int
     return median(spent[0][1:]), median(spent[1][1:])
 
 
-def _simulation(polygons: list[Any], side_m: float, positions: list[list[float]]) -> Any:
+def _simulation(polygons: list[Any], side_m: float, positions: list[list[float]]) -> Simulation:
     """A vehicle among clients that stand among houses that stop radio only."""
     shapes = [np.array(polygon.exterior.coords)[:-1].tolist() for polygon in polygons]
-    scenario = importlib.import_module("fedmule.simulator.scenario").Scenario.model_validate(
+    scenario = Scenario.model_validate(
         {
             "terrain": {
                 "size_m": [side_m, side_m],
@@ -119,7 +125,7 @@ def _simulation(polygons: list[Any], side_m: float, positions: list[list[float]]
             "log": {"graph_every": 0, "track": False},
         }
     )
-    simulation = importlib.import_module("fedmule.simulator.engine").Simulation(scenario)
+    simulation = Simulation(scenario)
     simulation.start()
     return simulation
 
@@ -160,17 +166,31 @@ def main() -> None:
     parser.add_argument("--surfaces", action="store_true", help="with a slow surface")
     parser.add_argument("--against", metavar="PLACE", help="a revision, or a folder with another checkout")
     parser.add_argument("--before", type=int, default=1, help="its routes (1)")
+    parser.add_argument("--json", action="store_true", help="routes of the shortest distance only, as JSON")
     given = parser.parse_args()
     side_m = given.rows * PITCH_M
-    distances = [180.0] + [d for d in (500.0, 1000.0) if d < 0.9 * side_m] + [0.95 * side_m]
+    further = [] if given.json else [d for d in (500.0, 1000.0) if d < 0.9 * side_m] + [0.95 * side_m]
+    measure(4, [50.0], 2, 1, given.surfaces)  # compile
+    own = measure(given.rows, [SHORTEST_M, *further], given.routes, given.contacts, given.surfaces)
+    print(json.dumps(asdict(own)) if given.json else table(own, other_program(given) if given.against else None))
+
+
+def other_program(given: argparse.Namespace) -> Cost:
+    """What another program costs, by this script in a process of its own."""
+    command = [sys.executable, __file__, "--json", "--rows", given.rows, "--routes", given.before]
+    command += ["--contacts", given.contacts] + ["--surfaces"] * given.surfaces
     with tempfile.TemporaryDirectory() as scratch:
-        measure(4, [50.0], 2, 1, given.surfaces)  # compile
-        own, other = measure(given.rows, distances, given.routes, given.contacts, given.surfaces), None
-        if given.against:
-            with Program(checkout(given.against, Path(scratch)), Path(scratch) / "other").active():
-                measure(4, [50.0], 2, 1, given.surfaces)
-                other = measure(given.rows, distances[:1], given.before, given.contacts, given.surfaces)
-        print(table(own, other))
+        (Path(scratch) / "link").mkdir()
+        (Path(scratch) / "link" / "fedmule").symlink_to(checkout(given.against, Path(scratch)).resolve())
+        paths = os.pathsep.join(filter(None, [f"{scratch}/link", os.environ.get("PYTHONPATH")]))
+        done = subprocess.run(
+            [str(part) for part in command], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True
+        )
+    if done.returncode:
+        sys.exit(done.stderr)
+    found = json.loads(done.stdout)
+    by_distance = {name: {float(d): v for d, v in found[name].items()} for name in ("route_ms", "longest_m")}
+    return Cost(**{**found, **by_distance})
 
 
 if __name__ == "__main__":
