@@ -4,7 +4,7 @@
 
 CPU time, one thread. Routes are between random positions of the largest open area, after one that is not counted. Every
 route is checked: no leg meets a wall. Contacts are those of a vehicle among 30 clients in the middle of the town, where
-all houses or only the nearest 100 weaken links. With `--against`, the other program is measured too, in another process,
+all houses or only the nearest 100 weaken links. With `--against`, the other program is measured too in its own process,
 with `--before` routes of the shortest distance only: they may take minutes each.
 """
 
