@@ -92,9 +92,13 @@ def names_in(
 
 
 def check_header(path: str, label: str | None, client: str | None, recording: str | None) -> None:
-    """Raise a DataError if a file, of which only the names of columns are read, lacks some or differs from its card."""
+    """Raise a DataError if a file lacks columns, differs from its card or unpacks to too much; reads little of it."""
     file = _checked_path(path)
     card, found = card_beside(file) or NO_CARD, columns_of(file)
+    try:
+        _check_size(file)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{file}: cannot be read: {error}") from None
     _check_columns(file, card, _names(card, _named(file, card, label, client, recording), found), found)
 
 
@@ -198,7 +202,7 @@ def _read_npz(file: Path, card: Card, given: dict[str, Any]) -> tuple[NDArray[An
             found = {name: arrays[name] for name in ["features", *names.all()]}
     except DataError:
         raise
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, TypeError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{file}: cannot be read: {error}") from None
     features = found.pop("features")
     if features.ndim < 2:
@@ -220,7 +224,7 @@ def _read_table(file: Path, card: Card, given: dict[str, Any]) -> tuple[NDArray[
         table = pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file, low_memory=False)
     except DataError:
         raise
-    except Exception as error:  # pandas readers raise many types
+    except Exception as error:  # a MemoryError too; pandas readers raise many types
         raise DataError(f"{file}: cannot be read: {error}") from None
     names = _names(card, given, table.columns)
     _check_columns(file, card, names, map(str, table.columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -259,6 +260,18 @@ def files_of_trace(path: str) -> dict[str, str]:
     return {"path": path} | ({} if activity is None else {"activity": str(activity)})
 
 
+def unpacks_too_far(at: str, path: str) -> Iterator[Problem]:
+    """Yield a problem if an archive cannot be read, or unpacks to far more than its size."""
+    from fedmule.mobility.traces.formats.files import UNREADABLE, one_line, open_binary
+
+    if Path(path).is_file():
+        try:
+            open_binary(Path(path)).close()
+        except UNREADABLE as error:
+            why = one_line(getattr(error, "strerror", None) or error)
+            yield Problem(f"{at}.path", f"{path}: cannot be read: {why}")
+
+
 class TraceMobility(MobilityKeys):
     makes = "mobility.models.recorded:Recorded"
     kind: Literal["trace"] = key("trace", "as recorded: the first nodes of a trace file, which may come and go")
@@ -269,6 +282,10 @@ class TraceMobility(MobilityKeys):
     def files(self) -> dict[str, str]:
         """Return the trace, and the file that says when its nodes are present, if there is one."""
         return files_of_trace(self.path)
+
+    def file_problems(self, at: str) -> Iterator[Problem]:
+        """Yield a problem if the trace is an archive that unpacks to far more than its size."""
+        yield from unpacks_too_far(at, self.path)
 
 
 class ContactsMobility(MobilityKeys):
@@ -287,6 +304,10 @@ class ContactsMobility(MobilityKeys):
     def files(self) -> dict[str, str]:
         """The list."""
         return {"path": self.path}
+
+    def file_problems(self, at: str) -> Iterator[Problem]:
+        """Yield a problem if the list is an archive that unpacks to far more than its size."""
+        yield from unpacks_too_far(at, self.path)
 
     def rules(self, at: str, scenario: Scenario) -> Iterator[Problem]:
         """Check that every vehicle is a node of the list, and that nothing depends on positions."""

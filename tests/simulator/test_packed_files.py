@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz import scenario_with
 
 from fedmule.learning import free_memory
 from fedmule.simulator.cli import main
 
+FOLLOWS = ["--set", 'vehicle.follows="0"', "--set", "stop.sim_time_s=60"]
 PACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}
 ENTITIES = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 10))
 BOMB = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e0 "lol">{ENTITIES}]>'
@@ -32,6 +34,8 @@ def test_a_trace_or_a_map_that_unpacks_to_far_more(
         ["trace", str(trace)],
         ["contacts", str(trace), "--range-m", "10"],
         ["check", "smoke", "--set", f'terrain.obstacles="{town}"'],
+        scenario_with("clients.mobility", kind='"trace"')(trace),
+        [*scenario_with("clients.mobility", kind='"contacts"')(trace), *FOLLOWS],
     ]
     for command in commands:
         began = time.process_time()
@@ -50,6 +54,8 @@ def test_a_trace_that_is_packed_well_is_read(tmp_path: Path) -> None:
 
 def said_of(file: Path, capsys: pytest.CaptureFixture[str]) -> str:
     dataset = f'learning.dataset={{ kind = "file", path = "{file}" }}'
+    assert main(["check", "smoke", "--set", dataset]) == 2
+    assert file.name in capsys.readouterr().err
     assert main(["run", "smoke", "--quiet", "--out", str(file.parent / "run"), "--set", dataset]) == 2
     return capsys.readouterr().err
 
