@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from fedmule.simulator.commands import arguments
@@ -26,6 +27,9 @@ def add(commands: Any) -> None:
         "--log-to", action="append", default=[], choices=["tensorboard", "mlflow"], metavar="TRACKER",
         help="follow the run in tensorboard (RUN/tensorboard) or mlflow (where MLFLOW_TRACKING_URI says) too",
     )  # fmt: skip
+    run.add_argument(
+        "--profile", action="store_true", help="show where CPU time went, and write it into RUN/profile.json"
+    )
     run.add_argument("--quiet", action="store_true", help="print nothing unless something is wrong")
     run.set_defaults(command=_run)
 
@@ -42,5 +46,15 @@ def _run(given: Any) -> int:
 
     from fedmule.simulator.runs.run import run_scenario
 
-    summary = run_scenario(scenario, given.out, plugins, quiet=given.quiet, resume=given.resume, log_to=given.log_to)
+    ways: dict[str, Any] = {"quiet": given.quiet, "resume": given.resume, "log_to": given.log_to}
+    if given.profile:
+        from fedmule.simulator.runs.time_use import TimeUse
+
+        time_use = TimeUse()
+        with time_use.watching():
+            summary = run_scenario(scenario, given.out, plugins, time_use=time_use, **ways)
+        if not given.quiet:
+            sys.stdout.write(time_use.table())
+    else:
+        summary = run_scenario(scenario, given.out, plugins, **ways)
     return {"interrupted": 130, "diverged": DIVERGED}.get(summary["stopped_by"] or "", 0)

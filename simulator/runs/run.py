@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from fedmule.learning.errors import ReplayError
 from fedmule.learning.free_memory import readable
@@ -24,11 +24,15 @@ from fedmule.simulator.runs.checkpoint import (
     last_checkpoint,
 )
 from fedmule.simulator.runs.columns import Summary
+from fedmule.simulator.runs.compiling import Announcement
 from fedmule.simulator.runs.folder import RunLog, finish_folder, is_done, new_folder, read_manifest
 from fedmule.simulator.runs.identity import identity_of
 from fedmule.simulator.runs.progress import progress_for, summary_text
 from fedmule.simulator.runs.trackers import require, tracker
 from fedmule.simulator.scenario import Scenario
+
+if TYPE_CHECKING:
+    from fedmule.simulator.runs.time_use import TimeUse
 
 MUCH_BYTES = 500_000_000  # of memory: worth a line
 
@@ -49,13 +53,15 @@ def run_scenario(
     keep_models: bool | None = None,
     announce: bool = True,
     log_to: Sequence[str] = (),
+    time_use: TimeUse | None = None,
 ) -> RunSummary:
     """Run a scenario into a new folder and return its summary, which names the folder as `folder`.
 
     `interruptible`: Ctrl-C and SIGTERM end the run after the present visit, with all that was done so far in the
     folder. `resume`: resume the unfinished run of this scenario in the folder, if there is one. `keep_models`: whether
     models are kept where `log.models` does not say; None: if they are small. `announce`: print what is run and, at the
-    end, its summary, unless `quiet`. `log_to`: names of trackers that follow the run.
+    end, its summary, unless `quiet`. `log_to`: names of trackers that follow the run. `time_use`: where to
+    note where CPU time goes; it is written into the folder.
     """
     for name in log_to:
         require(name)
@@ -63,7 +69,9 @@ def run_scenario(
     old = folder_to_resume(out, scenario, identity) if resume else None
     if old is not None and is_done(old):
         return _done(old, quiet)
-    simulation = Simulation(scenario, plugins)
+    compiling = nullcontext() if quiet else Announcement()
+    with compiling:
+        simulation = Simulation(scenario, plugins)
     folder = new_folder(out, scenario.name) if old is None else old
     checkpoint, damage = (None, []) if old is None else last_checkpoint(old)
     keep = None if old is None else {} if checkpoint is None else checkpoint.rows
@@ -97,7 +105,9 @@ def run_scenario(
         checkpoints.after_contact()
 
     try:
-        with _interruptible(simulation) if interruptible else nullcontext():
+        with _interruptible(simulation) if interruptible else nullcontext(), compiling:
+            if time_use is not None:
+                time_use.started()
             summary = simulation.run(log, watch)
     except ReplayError as error:
         raise StateError(
@@ -109,6 +119,8 @@ def run_scenario(
         log.release()
     if checkpoints.problem is not None and not quiet:
         sys.stderr.write(f"warning: {checkpoints.problem}\n")
+    if time_use is not None:
+        time_use.write(folder)
     if announce and not quiet:
         sys.stdout.write(summary_text(summary, str(folder)) + "\n")
     return {**summary, "folder": str(folder)}
