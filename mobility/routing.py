@@ -10,7 +10,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
-from fedmule.mobility.walls import grown, shrunk
+from fedmule.mobility.clearance import grown, shrunk
 
 if TYPE_CHECKING:
     from fedmule.mobility.trapezoids import Trapezoids

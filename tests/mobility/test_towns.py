@@ -9,10 +9,10 @@ from plain_routes import PlainRouter
 from random_terrain import length, open_point, polygon_lists, terrain_of
 from towns import houses, open_positions
 
+from fedmule.mobility.clearance import MITRE_LIMIT, grown
 from fedmule.mobility.route_search import shortest
 from fedmule.mobility.terrain import CLEARANCE_M, Obstacle, Terrain
 from fedmule.mobility.trapezoids import blocked, trapezoids
-from fedmule.mobility.walls import MITRE_LIMIT, grown
 
 NONE_BARRED = np.empty((0, 2), dtype=np.int64)
 ROWS, PITCH_M = 7, 20.0

@@ -1,4 +1,4 @@
-"""Walls: obstacles that stop movement, with the clearance that everybody keeps from them."""
+"""Clearance: walls, grown by the distance that everybody keeps from them."""
 
 from __future__ import annotations
 
