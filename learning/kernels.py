@@ -83,7 +83,8 @@ def train(
     rows = np.empty(batch, batches.dtype)
     for i in range(clients):
         anchor, prior = anchors[min(i, len(anchors) - 1)], priors[i]
-        x[:] = starts[i]
+        for j in range(len(x)):  # slices would have to be checked, which takes half a second to compile
+            x[j] = starts[i, j]
         for step in range(count):
             for b in range(batch):
                 rows[b] = batches[step, i, b]
@@ -107,32 +108,22 @@ def train(
                 a, own = outputs[layer], every
             if strength > 0 and not first:
                 pull(x, anchor, strength, eps)
-        trained[i] = x
+        for j in range(len(x)):
+            trained[i, j] = x[j]
     return trained, loss / (clients * count * batch)
 
 
 @compiled
-def scores(x: Array, widths: Array, features: Array) -> Array:
-    """Return class scores [N,c] of a model x [d] with these widths of layers on samples [N,f]."""
-    count, last = len(features), len(widths) - 2
-    rows, a = np.arange(count), features
+def scores(layers: tuple[tuple[Array, Array], ...], features: Array, every: Array) -> Array:
+    """Return class scores [N,c] of a model, given as its layers, on samples [N,f]; `every` is 0, 1, 2, and so on."""
+    last = len(layers) - 1
+    a = features
     for layer in range(last + 1):
-        weights, bias = _layer(x, widths, layer)
-        out = np.empty((count, widths[layer + 1]), x.dtype)
-        _multiply(a, rows, weights, bias, layer < last, out)
+        weights, bias = layers[layer]
+        out = np.empty((len(features), len(bias)), features.dtype)
+        _multiply(a, every, weights, bias, layer < last, out)
         a = out
     return a
-
-
-@inlined
-def _layer(x: Array, widths: Array, layer: int) -> tuple[Array, Array]:
-    """Return views of a layer's weights [out,in] and bias [out] in a model x [d]."""
-    at = 0
-    for before in range(layer):
-        at += (widths[before] + 1) * widths[before + 1]
-    inputs, outs = widths[layer], widths[layer + 1]
-    middle = at + inputs * outs
-    return x[at:middle].reshape(outs, inputs), x[middle : middle + outs]
 
 
 @compiled

@@ -29,7 +29,6 @@ class MLP:
 
     def __init__(self, features: int, classes: int, hidden: tuple[int, ...]) -> None:
         self.widths = (features, *hidden, classes)
-        self._sizes = np.array(self.widths)
         sizes = [(inputs + 1) * outputs for inputs, outputs in pairwise(self.widths)]
         self.layers = {f"layer {i + 1}": size for i, size in enumerate(sizes)}
         self.parameters = sum(sizes)
@@ -94,7 +93,8 @@ class MLP:
     def scores(self, x: Tensor, features: Tensor) -> Tensor:
         """Return class scores [N,c] of one model x [d] on samples [N,f]."""
         if not x.requires_grad and (kernels := kernels_for(x, features)):
-            return torch.from_numpy(kernels.scores(x.numpy(), self._sizes, features.numpy()))
+            layers = self._one(x.numpy())
+            return torch.from_numpy(kernels.scores(layers, features.numpy(), np.arange(len(features))))
         *hidden, (weights, bias) = [(w[0], b[0]) for w, b in self._layers(x.unsqueeze(0))]
         for hidden_weights, hidden_bias in hidden:
             features = torch.addmm(hidden_bias, features, hidden_weights.T).relu_()
@@ -119,9 +119,12 @@ class MLP:
         """Return the memory of the compiled loops, reused per batch size: a model [d] with its layers, and buffers."""
         if (size, dtype) not in self._workspaces:
             model = np.empty(self.parameters, dtype)
-            layers = tuple((weights[0], bias[0]) for weights, bias in self._layers(model[None]))
-            self._workspaces[size, dtype] = (model, layers), kernels.workspace(self.widths, size, dtype)
+            self._workspaces[size, dtype] = (model, self._one(model)), kernels.workspace(self.widths, size, dtype)
         return self._workspaces[size, dtype]
+
+    def _one(self, x: Any) -> tuple[tuple[Any, Any], ...]:
+        """Return weights [out,in] and bias [out] of each layer as views of one model x [d]."""
+        return tuple((weights[0], bias[0]) for weights, bias in self._layers(x[None]))
 
     def _layers(self, x: Any) -> list[tuple[Any, Any]]:
         """Return weights [S,out,in] and biases [S,out] of each layer as views of x [S,d], a tensor or an array."""
