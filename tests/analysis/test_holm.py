@@ -25,6 +25,7 @@ class Finished:
 
     column: str
     accuracy: np.ndarray[Any, Any]
+    diverged: int = 0  # of its runs
 
     def values(self, column: str) -> dict[int, float]:
         assert column == "personal_test_acc_mean"

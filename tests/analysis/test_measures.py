@@ -136,6 +136,6 @@ def test_the_table_says_what_it_cost_to_get_there(tmp_path: Path) -> None:
     assert usual_target(entries) == 0.72
     header, local, fedavg, ditto = compare_table(entries, 0.75)
     assert header[4] == "visits to 75 %"
-    assert local[1:] == ["80.00 ± 0.00", "–", "20", "2", "80", "2", "2", "2 of 2", "–"]
-    assert fedavg[4:] == ["2", "80", "2", "2", "1 of 2", "–"]
+    assert local[1:] == ["80.00 ± 0.00", "–", "20", "2", "80", "2", "2", "2 of 2", "2 of 2", "–"]
+    assert fedavg[4:] == ["2", "80", "2", "2", "1 of 2", "2 of 2", "–"]
     assert ditto[1] == "not run"

@@ -110,10 +110,10 @@ class Expected:
 
     def _copy_clients(self, now: Any, then: Any, clients: np.ndarray) -> None:
         for name in PER_CLIENT:
-            if hasattr(now, name):
+            if getattr(now, name, None) is not None:
                 getattr(now, name)[clients] = getattr(then, name)[clients]
         for name in ("rho", "_kappa"):
-            if hasattr(now, name):
+            if getattr(now, name, None) is not None:
                 setattr(now, name, getattr(then, name))
         if hasattr(now, "seen"):
             now.seen_count = int(now.seen.sum())
