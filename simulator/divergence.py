@@ -10,7 +10,8 @@ from fedmule.simulator.scenario.learning import Learning
 
 HUGE = 1e6  # a loss that will not come back
 RUNAWAY = 1e3  # times the least loss of the run, or 1: nor will this one
-OVER_START = 100.0  # times the loss of the start model, or of guessing: nor this one
+OVER_START = 100.0  # times the loss of the start model, or of guessing: …
+IN_A_ROW = 3  # … nor losses beyond that in as many contacts in a row
 GROWTH = 1e3  # times the largest size of the first contacts: …
 FIRST = 10  # … as many of them
 FAR = 3.0  # times its default: a key that may well be the reason
@@ -29,6 +30,7 @@ class Divergence:
         self._harmless = max(start_loss, guessing) if math.isfinite(start_loss) else math.inf
         self._reason = _likely(learning, usual_beta, self._harmless > LARGE * guessing)
         self._least_loss = math.inf
+        self._high = 0  # contacts in a row with a loss far beyond that of the start
         self._first: dict[str, list[float]] = {}  # of each size, its values in the first contacts
         self.words: str | None = None  # None: they have not diverged
 
@@ -47,9 +49,10 @@ class Divergence:
             return None
         if not math.isfinite(loss):
             return "the loss was no number any more"
-        bound = min(HUGE, RUNAWAY * max(1.0, self._least_loss), OVER_START * self._harmless)
+        bound = min(HUGE, RUNAWAY * max(1.0, self._least_loss))
         self._least_loss = min(self._least_loss, loss)
-        return f"the loss was {loss:.2g}" if loss > bound else None
+        self._high = self._high + 1 if loss > OVER_START * self._harmless else 0
+        return f"the loss was {loss:.2g}" if loss > bound or self._high == IN_A_ROW else None
 
     def _wrong_size(self, name: str, size: float) -> str | None:
         """What is wrong with a size; None if nothing is."""
