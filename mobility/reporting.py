@@ -19,8 +19,8 @@ ROUNDING_S = 1e-6
 class Known(Protocol):
     """What the vehicle knows at the time of the last `advance`, which must not go back."""
 
-    def advance(self, t: float) -> None:
-        """Receive the reports that have arrived by time t."""
+    def advance(self, t: float, clients: IntArray | None = None) -> None:
+        """Receive the reports of these clients, by default all, that have arrived by time t."""
         ...
 
     def restart(self, t: float) -> None:
@@ -43,6 +43,15 @@ class Known(Protocol):
         """When a client sent the last report received from it."""
         ...
 
+    @property
+    def now_s(self) -> float:
+        """The time of the last `advance`."""
+        ...
+
+    def all_sent_s(self, clients: IntArray) -> FloatArray:
+        """When each of these clients [m] sent the last report received from it."""
+        ...
+
 
 class KnownStill:
     """Reports of clients that stand still: only their errors change, so they are computed when they are asked for."""
@@ -54,7 +63,7 @@ class KnownStill:
         self._number = np.zeros(len(trajectories), dtype=np.int64)  # of the last report, as far as is known
         self._first = self._number.copy()  # since positions were redrawn
 
-    def advance(self, t: float) -> None:
+    def advance(self, t: float, clients: IntArray | None = None) -> None:
         """Receive the reports that have arrived by time t."""
         self._t = t
 
@@ -87,7 +96,16 @@ class KnownStill:
 
     def sent_s(self, client: int) -> float:
         """When a client sent the last report received from it."""
-        return float(self._schedule.sent_s(np.array([client]), self._newest(np.array([client])))[0])
+        return float(self.all_sent_s(np.array([client]))[0])
+
+    @property
+    def now_s(self) -> float:
+        """The time of the last `advance`."""
+        return self._t
+
+    def all_sent_s(self, clients: IntArray) -> FloatArray:
+        """When each of these clients [m] sent the last report received from it."""
+        return self._schedule.sent_s(clients, self._newest(clients))
 
     def _newest(self, clients: IntArray) -> IntArray:
         self._number[clients] = self._schedule.newest_received(clients, self._t, self._number[clients])
@@ -152,22 +170,27 @@ class KnownMoving:
         self._comer = stays.client[order] if stays else order  # clients in the order in which they come
         self._comes_s = stays.comes_s[order] if stays else np.empty(0)
 
-    def advance(self, t: float) -> None:
-        """Receive the reports that have arrived by time t."""
-        if t < self._due_s:
-            self._t = t
-            return
-        self._greet(t)
-        new = self._look_up(t)
+    def advance(self, t: float, clients: IntArray | None = None) -> None:
+        """Receive the reports of these clients, by default all, that have arrived by time t.
+
+        Of clients that are advanced one by one, none may come and go.
+        """
+        if clients is None:
+            if t < self._due_s:
+                self._t = t
+                return
+            self._greet(t)
+        new = self._look_up(t, self._last.client if clients is None else clients)
         if new or self._on_the_way.client.size:
             reports = Reports.join([self._on_the_way, *new])
             here = reports.arrive_s <= t
             self._on_the_way = reports.pick(~here)
             self._receive(reports.pick(here))
         self._t = t
-        coming = np.searchsorted(self._comes_s, t, side="right")
-        due_s = [self._schedule.next_sent_s(self._sent).min(initial=np.inf), *self._comes_s[coming : coming + 1]]
-        self._due_s = min(*due_s, self._on_the_way.arrive_s.min(initial=np.inf))
+        if clients is None:
+            coming = np.searchsorted(self._comes_s, t, side="right")
+            due_s = [self._schedule.next_sent_s(self._sent).min(initial=np.inf), *self._comes_s[coming : coming + 1]]
+            self._due_s = min(*due_s, self._on_the_way.arrive_s.min(initial=np.inf))
 
     def restart(self, t: float) -> None:
         """Positions are redrawn only where clients stand still."""
@@ -196,6 +219,15 @@ class KnownMoving:
         """When a client sent the last report received from it."""
         return float(self._last.sent_s[client])
 
+    @property
+    def now_s(self) -> float:
+        """The time of the last `advance`."""
+        return self._t
+
+    def all_sent_s(self, clients: IntArray) -> FloatArray:
+        """When each of these clients [m] sent the last report received from it."""
+        return self._last.sent_s[clients]
+
     def _greet(self, t: float) -> None:
         """Receive the reports of clients that have come since: at once, from where they came."""
         begin, end = np.searchsorted(self._comes_s, [self._t, t], side="right").tolist()
@@ -212,11 +244,11 @@ class KnownMoving:
         self._before.number[client] = -1
         self._on_the_way = self._on_the_way.pick(~np.isin(self._on_the_way.client, client))
 
-    def _look_up(self, t: float) -> list[Reports]:
-        """The reports sent since the last time that matter from now on, those of each client in order."""
-        sent = self._schedule.newest_sent(self._last.client, t)
-        who = np.flatnonzero(sent > self._sent)
-        number, received = sent[who], np.zeros(len(who), dtype=np.int64)
+    def _look_up(self, t: float, clients: IntArray) -> list[Reports]:
+        """The reports of clients sent since the last time that matter from now on, those of each client in order."""
+        sent = self._schedule.newest_sent(clients, t)
+        late = sent > self._sent[clients]
+        who, number, received = clients[late], sent[late], np.zeros(int(late.sum()), dtype=np.int64)
         rounds = []
         while who.size:  # from the newest report of each client backwards
             arrive_s, lost = self._schedule.fates(who, number)
@@ -224,7 +256,7 @@ class KnownMoving:
             received += ~lost & (arrive_s <= t)
             more = (received < self._wanted) & (number - 1 > self._sent[who])
             who, number, received = who[more], number[more] - 1, received[more]
-        self._sent = sent
+        self._sent[clients] = sent
         return [self._reports(*each) for each in reversed(rounds) if each[0].size]
 
     def _reports(self, client: IntArray, number: IntArray, arrive_s: FloatArray) -> Reports:

@@ -21,6 +21,7 @@ class Trajectories:
     def __init__(self, movement: Movement) -> None:
         self.movement = movement
         self._log: Callable[[Waypoints], None] = lambda waypoints: None
+        self.recorded = False  # whether every waypoint is passed on as it is reached
         self._from = np.array(movement.start(), dtype=float)
         n = len(self._from)
         self._to = self._from.copy()
@@ -43,7 +44,7 @@ class Trajectories:
             xy = np.where(somewhere(waypoints.xy)[:, None], waypoints.xy, np.nan)
             log(Waypoints(waypoints.client, waypoints.t, xy))
 
-        self._log = log_with_absences
+        self._log, self.recorded = log_with_absences, True
         log_with_absences(Waypoints(np.arange(len(self)), np.zeros(len(self)), self._from))
 
     def __len__(self) -> int:
@@ -58,7 +59,7 @@ class Trajectories:
         """Positions [n,2] at time t, which must not be earlier than in the last call."""
         if self.still:
             return self._from
-        self._advance(np.full(len(self), t))
+        self._advance(np.arange(len(self)), np.full(len(self), t))
         return _on_leg(t, self._leave, self._arrive, self._from, self._to)
 
     def positions_at(self, clients: IntArray, t: FloatArray) -> FloatArray:
@@ -68,9 +69,7 @@ class Trajectories:
         """
         if self.still:
             return self._from[clients]
-        goal = np.full(len(self), -np.inf)
-        goal[clients] = t
-        self._advance(goal)
+        self._advance(clients, t)
         return _on_leg(t, *(each[clients] for each in (self._leave, self._arrive, self._from, self._to)))
 
     def path(self, client: int, until: float) -> tuple[FloatArray, FloatArray]:
@@ -90,19 +89,20 @@ class Trajectories:
         self._paths[client] = times, positions
         return times, positions
 
-    def boxes(self, until: float) -> tuple[FloatArray, FloatArray]:
-        """Lowest and highest coordinates [n,2] of each client from its current leg to beyond `until`."""
-        while (short := np.flatnonzero(self._ends() <= until)).size:
+    def boxes(self, until: float, clients: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Lowest and highest coordinates [m,2] of clients [m] from their current legs to beyond `until`."""
+        while (short := clients[self._ends(clients) <= until]).size:
             self._extend(short)
-        low, high = np.minimum(self._from, self._to), np.maximum(self._from, self._to)
+        low, high = (best(self._from[clients], self._to[clients]) for best in (np.minimum, np.maximum))
+        first, last, queue_xy = self._first[clients], self._last[clients], self._queue_xy[clients]
         slots = np.arange(self._queue_t.shape[1])
-        ahead = (slots >= self._first[:, None]) & (slots < self._last[:, None])
-        leaves = np.empty_like(self._queue_t)  # when the leg before the waypoint in each slot begins
-        leaves[:, 1:] = self._queue_t[:, :-1]
-        leaves[slots == self._first[:, None]] = self._arrive[self._first < len(slots)]
+        ahead = (slots >= first[:, None]) & (slots < last[:, None])
+        leaves = np.empty((len(clients), len(slots)))  # when the leg before the waypoint in each slot begins
+        leaves[:, 1:] = self._queue_t[clients, :-1]
+        leaves[slots == first[:, None]] = self._arrive[clients][first < len(slots)]
         ahead &= leaves < until
-        low = np.minimum(low, np.where(ahead[:, :, None], self._queue_xy, np.inf).min(axis=1))
-        high = np.maximum(high, np.where(ahead[:, :, None], self._queue_xy, -np.inf).max(axis=1))
+        low = np.minimum(low, np.where(ahead[:, :, None], queue_xy, np.inf).min(axis=1))
+        high = np.maximum(high, np.where(ahead[:, :, None], queue_xy, -np.inf).max(axis=1))
         return low, high
 
     def after_visit(self, visit: int, t: float) -> bool:
@@ -121,21 +121,24 @@ class Trajectories:
         self._paths.clear()
 
     def finish(self, t: float) -> None:
-        """Log all positions at the end."""
-        self._log(Waypoints(np.arange(len(self)), np.full(len(self), t), self.positions(t)))
+        """Log all positions at the end, if they are recorded."""
+        if self.recorded:
+            self._log(Waypoints(np.arange(len(self)), np.full(len(self), t), self.positions(t)))
 
-    def _ends(self) -> FloatArray:
-        """Times [n] of the last waypoints known."""
-        newest = np.maximum(self._last - 1, 0)
-        return np.where(self._last > self._first, self._queue_t[np.arange(len(self)), newest], self._arrive)
+    def _ends(self, clients: IntArray) -> FloatArray:
+        """Times [m] of the last waypoints known of these clients."""
+        last = self._last[clients]
+        newest = self._queue_t[clients, np.maximum(last - 1, 0)]
+        return np.where(last > self._first[clients], newest, self._arrive[clients])
 
     def _end_of(self, client: int) -> float:
         last = self._last[client]
         return float(self._queue_t[client, last - 1] if last > self._first[client] else self._arrive[client])
 
-    def _advance(self, goal: FloatArray) -> None:
-        """Move every client to the leg that contains its time [n]."""
-        late = np.flatnonzero(self._arrive < goal)
+    def _advance(self, clients: IntArray, goal: FloatArray) -> None:
+        """Move clients [m] to the legs that contain their times [m]."""
+        behind = self._arrive[clients] < goal
+        late, goal = clients[behind], goal[behind]
         while late.size:
             empty = late[self._first[late] == self._last[late]]
             if empty.size:
@@ -147,7 +150,8 @@ class Trajectories:
             self._to[late] = self._queue_xy[late, self._first[late]]
             self._first[late] += 1
             self._forget(late)
-            late = late[self._arrive[late] < goal[late]]
+            behind = self._arrive[late] < goal
+            late, goal = late[behind], goal[behind]
 
     def _extend(self, clients: IntArray) -> None:
         """Ask the mobility model for the waypoints that follow the last known ones, and queue them."""

@@ -108,7 +108,7 @@ class Simulation:
         `watch` is called after every contact.
         """
         self._phase.start(log or NoLog(), watch)
-        if self.world.placed:
+        if self.world.placed and self.scenario.log.track:
             self.world.positions.trajectories.record(self._log_clients)
         self.vehicles = [self._vehicle(v, keys) for v, (_, keys) in enumerate(self.scenario.vehicle.each())]
         if any(vehicle.wants_reports for vehicle in self.vehicles):

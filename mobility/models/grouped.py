@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedmule.mobility.models.movement import BoolArray, FloatArray, IntArray, Movement, Stays, Waypoints
+from fedmule.mobility.models.movement import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Movement,
+    Stays,
+    Waypoints,
+    speed_limit_mps,
+)
 
 
 class Grouped(Movement):
@@ -47,6 +55,10 @@ class Grouped(Movement):
                 new = self.models[k].extend(client[rows] - self.first[k], t[rows], xy[rows])
                 parts.append(Waypoints(new.client + self.first[k], new.t, new.xy))
         return Waypoints.join(parts)
+
+    def top_speed_mps(self) -> float:
+        """Top speed of any model whose clients move."""
+        return max((speed_limit_mps(model) for model in self.models if not model.still), default=0.0)
 
     def there(self, t: float) -> BoolArray | None:
         """Which clients [n] are present at time t; None if no model's clients come and go."""

@@ -67,6 +67,10 @@ class Manhattan(Movement):
         start, end = self.crossings[self._side // 4], self.crossings[self.end[self._side]]
         return start + uniform[:, 1:] * (end - start)
 
+    def top_speed_mps(self) -> float:
+        """Top speed on the fastest surface."""
+        return self._speed_mps[1] * self._terrain.highest_factor
+
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         """The next side of a block."""
         step = self._steps[client]

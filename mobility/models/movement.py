@@ -84,6 +84,14 @@ class Movement:
         """When clients are present; None if all are, always."""
         return None
 
+    def top_speed_mps(self) -> float:
+        """Speed that no client ever exceeds; inf if there is no such limit, or none is known.
+
+        With a limit clients are followed only where they may matter, so `extend` must give a client the same waypoints
+        whenever it is called, and with whomever.
+        """
+        return np.inf
+
     def next_arrival_s(self, t: float) -> float:
         """Time after t at which the next absent client arrives; inf if none does."""
         return np.inf
@@ -95,6 +103,12 @@ class Movement:
     def constants(self) -> list[object]:
         """Attributes that never change and are large: a checkpoint does not copy them."""
         return []
+
+
+def speed_limit_mps(movement: Movement) -> float:
+    """Top speed of a model; inf if a subclass overrides `extend` without saying how fast its clients are."""
+    makers = [next(c for c in type(movement).__mro__ if name in vars(c)) for name in ("top_speed_mps", "extend")]
+    return movement.top_speed_mps() if issubclass(*makers) else np.inf
 
 
 def somewhere(xy: FloatArray) -> BoolArray:

@@ -37,6 +37,7 @@ class Patrol(Movement):
         speed_mps: tuple[float, float],
         pause_s: tuple[float, float],
     ) -> None:
+        self._terrain = terrain
         self._draw = draw
         self._speed_mps = speed_mps
         self._pause_s = pause_s
@@ -61,6 +62,10 @@ class Patrol(Movement):
         """Evenly spread over the route."""
         at, xy = np.append(0.0, self._at), np.concatenate([self._begin[None], self._xy])
         return np.stack([np.interp(self._passed, at, xy[:, axis]) for axis in (0, 1)], axis=1)
+
+    def top_speed_mps(self) -> float:
+        """Top speed on the fastest surface."""
+        return self._speed_mps[1] * self._terrain.highest_factor
 
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         """The rest of the leg, and the pause at its end."""

@@ -75,6 +75,10 @@ class Squads(Movement):
             squad[client] = new
         return squad
 
+    def top_speed_mps(self) -> float:
+        """Top speed on the fastest surface."""
+        return self._speed_mps[1] * self._terrain.highest_factor
+
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         """Next leg of the squads of these clients, with all their members."""
         parts: list[Waypoints] = []

@@ -83,6 +83,10 @@ class Waypoint(Movement):
             attempt += 1
         return positions
 
+    def top_speed_mps(self) -> float:
+        """Top speed on the fastest surface."""
+        return self._speed_mps[1] * self._terrain.highest_factor
+
     def extend(self, client: IntArray, t: FloatArray, xy: FloatArray) -> Waypoints:
         """The next walk and pause."""
         leg = self._legs[client]
