@@ -202,6 +202,11 @@ WORLDS: dict[str, dict[str, Any]] = {
     **MOVEMENTS,
     "roads": {"clients": {"mobility": {"kind": "roads", "roads": {"block_m": [60, 60]}}}},
     "streets": {"clients": {"mobility": {"kind": "manhattan", "block_m": [60, 60]}}},
+    **{
+        f"{kind} unseen": {"clients": {"mobility": kind, "report_error_m": 9.0}, "log": {"track": False}}
+        for kind in ("waypoint", "squads", "patrol")
+    },
+    "two vehicles, unseen": {"vehicle": {"count": 2, "search": "ahead"}, "log": {"track": False}},
     "redrawn": {"clients": {"mobility": {"kind": "redrawn", "every_visits": 3}}},
     "regrouped": CASES["regrouped"],
     "groups": CASES["groups"],
