@@ -13,6 +13,7 @@ from fedmule.learning.held_out import Choice, Plan, Pools, blocks, judge, train
 FloatArray = NDArray[np.float64]
 
 HALVINGS = 32  # more than there are lengths of plans
+AT_ONCE = 1 << 18  # samples, about, on which a model is evaluated at once
 
 
 class Alone:
@@ -47,7 +48,7 @@ class Alone:
         self._times_moved = np.zeros(count, dtype=np.int64)
         self.step_size, self.steps = np.zeros(count), np.zeros(count, dtype=np.int64)  # [m] of each client's plan
         self._accuracy = np.full(task.data.clients, np.nan)
-        self._evaluate(np.flatnonzero(self.sampled))
+        self._evaluate_start(self.clients[self.sampled])
 
     def accuracy(self, now: float) -> FloatArray:
         """Return the test accuracy [n] of the models trained alone by now; nan for clients outside the sample."""
@@ -128,6 +129,19 @@ class Alone:
 
     def _index(self, rows: IntArray) -> Tensor:
         return torch.from_numpy(rows).to(self.models.device)
+
+    def _evaluate_start(self, clients: IntArray) -> None:
+        """Evaluate the model that all of them start with."""
+        data = self._task.data
+        for some in np.array_split(clients, 1 + int(data.test_count[clients].sum()) // AT_ONCE):
+            count = data.test_count[some]
+            if not len(some):
+                continue
+            ends = np.cumsum(count)
+            rows = torch.from_numpy(np.arange(ends[-1]) + np.repeat(data.test_first[some] - ends + count, count))
+            rows = rows.to(data.labels.device)
+            wrong = judge(self._task, self._task.start, rows, data.labels[rows].cpu().numpy()).wrong
+            self._accuracy[some] = 1 - np.add.reduceat(wrong, ends - count, dtype=np.int64) / count
 
     def _evaluate(self, who: IntArray) -> None:
         data = self._task.data

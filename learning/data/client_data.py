@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,17 +37,17 @@ class ClientData:
         """Number of clients n."""
         return len(self.train_count)
 
-    @property
+    @cached_property
     def validation_first(self) -> IntArray:
         """First validation row [n] of each client."""
         return self.first[:-1] + self.train_count
 
-    @property
+    @cached_property
     def test_first(self) -> IntArray:
         """First test row [n] of each client."""
         return self.validation_first + (0 if self.validation_count is None else self.validation_count)
 
-    @property
+    @cached_property
     def test_count(self) -> IntArray:
         """Number of test samples [n] of each client."""
         return self.first[1:] - self.test_first
