@@ -21,11 +21,14 @@ from fedmule.learning.models.protocol import Model, ends_in_bias
 from fedmule.learning.steps import clip, kernels_for
 
 CROWD = 0.75
+ENOUGH = (
+    4.0  # times the free visits after which a dual is as large as it would be at rest under a pull: room for chance
+)
 NOT_BEFORE = 0.1  # share of the run before which the token is not worth a trial of own labels
 GENTLE = 8  # steps of the usual size: a visit's steps after the opening go no farther, unless their size is given
 
 
-def dual_of(x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float, eps: float | Tensor) -> Tensor:
+def dual_of(x: Tensor, y: Tensor, lam: Tensor, beta: float, kappa: float | Tensor, eps: float | Tensor) -> Tensor:
     """s = clip(x − y + lam/β, ±eps);  lam + κβ(x − y − s)."""
     apart = x - y
     return lam + kappa * beta * (apart - clip(apart + lam / beta, eps))
@@ -38,6 +41,15 @@ def weights(since: Sequence[float]) -> list[float]:
     others teach: their mean (−1) would waste the rest, their sum (0) would overshoot.
     """
     return [(len(since) + max(k, 0.0)) ** -CROWD for k in since]
+
+
+def share_of_free(visits: IntArray, enough: float) -> FloatArray:
+    """min(1, K/k): how much of what k visits without a pull would add to a dual counts, so that it is K visits' worth.
+
+    What a client changes in a visit is about −ηSg, S steps along its mean gradient g, and κβ times that is added to its
+    dual. With a pull the dual is at rest at −g, after 1/(κβηS) such visits. Without one nothing would stop it.
+    """
+    return np.minimum(1.0, enough / np.maximum(visits, 1))
 
 
 def mean_dual(beta: float, pushes: float, weight: float, seen: int) -> float:
@@ -84,6 +96,9 @@ class Relay(Tube):
             0.0  # results that the vehicle has been given so far; those that meet have their mean from then on
         )
         self._pushes = self._weight = 0.0  # Σ κ and Σ w over all results
+        self._free_visits = np.zeros(task.data.clients, dtype=np.int64)  # of each client, in which nothing pulled it
+        whole = self._kappa * self.beta * task.settings.step_size * task.settings.local_steps
+        self._enough = ENOUGH / whole if whole else math.inf  # free visits that count in full
 
     @property
     def centre(self) -> float:
@@ -182,7 +197,7 @@ class Relay(Tube):
         self.seen[clients] = True
         w = weights([self.arrived - then for [then] in work["arrived"].tolist()])
         self.arrived += len(clients)
-        self._pushes += self._kappa * len(clients)
+        kappas = self._dual_steps(clients, work["free"].numpy()[:, 0])
         self._weight += sum(w)
         if kernels_for(self.token, x, y, self.models, self.duals):
             from fedmule.learning.algorithms import tube_kernels  # slow to import
@@ -190,14 +205,28 @@ class Relay(Tube):
             kept, moved_sq = [self.models.numpy(), self.duals.numpy()], self.last_step_sq.numpy()
             tokens = y.view(-1, y.shape[-1]).numpy(), self.token.numpy()
             token, moved = tube_kernels.settle(
-                clients, x.numpy(), kept, moved_sq, *tokens, w, self.beta, self._kappa, self._eps
+                clients, x.numpy(), kept, moved_sq, *tokens, w, self.beta, kappas.tolist(), self._eps
             )
             self.token = torch.from_numpy(token)
             return float(moved)
         index = self._index(clients)
-        self.duals[index] = dual_of(x, y, self.duals[index], self.beta, self._kappa, self._eps)
+        kappa = torch.from_numpy(kappas).to(x).unsqueeze(1)
+        self.duals[index] = dual_of(x, y, self.duals[index], self.beta, kappa, self._eps)
         self._keep(clients, x)
         return self._replace_token(torch.addmv(self.token, (x - y).T, torch.tensor(w, dtype=x.dtype).to(x.device)))
+
+    def _dual_steps(self, clients: IntArray, free: NDArray[np.bool_]) -> FloatArray:
+        """Return κ [S] of each client's dual, and make room in the duals of clients that have had many free visits."""
+        visits = self._free_visits[clients]
+        before, share = share_of_free(visits, self._enough), share_of_free(visits + 1, self._enough)
+        for client, less in zip(clients[free].tolist(), (share / before)[free].tolist(), strict=True):
+            if less < 1:
+                self.duals[client] *= less
+        counted = np.where(free, share * (visits + 1) - before * visits, 1.0)
+        self._pushes += self._kappa * float(counted.sum())
+        self._free_visits[clients[free]] += 1
+        steps: FloatArray = self._kappa * np.where(free, share, 1.0)
+        return steps
 
     def _slack(self, rows: slice, y: Tensor) -> Tensor:
         """Return s = clip(x − y + lam/β, ±eps) for the token as it is now."""

@@ -71,14 +71,13 @@ def settle(
     token: Array,
     weights: Sequence[float],
     beta: float,
-    kappa: float,
+    kappas: Sequence[float],
     eps: Any,
 ) -> tuple[Array, float]:
     """Store models x [S,d] and their duals; return token + Σ w (x − y) and its distance from the token."""
     number, bounds, moved = y.dtype.type, widths(eps, token), np.zeros_like(token)
-    numbers = number(1 / beta), number(kappa)
     for i, client in enumerate(clients.tolist()):
-        rows = [part[client] for part in kept]
+        rows, numbers = [part[client] for part in kept], (number(1 / beta), number(kappas[i]))
         moved_sq[client] = _settle(x[i], *rows, y[i % len(y)], *numbers, bounds, number(weights[i]), moved)
     return moved, math.sqrt(_move(moved, token, number(1)))
 

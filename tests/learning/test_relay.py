@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedmule.learning.algorithms.base import Contact
-from fedmule.learning.algorithms.relay import dual_of, mean_dual, weights
+from fedmule.learning.algorithms.relay import ENOUGH, dual_of, mean_dual, share_of_free, weights
 from fedmule.learning.algorithms.trust import MOST, TrustRegion
 from fedmule.learning.models.protocol import layers
 
@@ -209,3 +209,44 @@ def test_where_nobody_moves_nothing_breaks() -> None:
     region, start = TrustRegion(2.0, 4, torch.zeros(2)), torch.ones(1, 2)
     for _ in range(12):
         assert torch.equal(region.limited(start.clone(), start), start)
+
+
+# --- visits in which nothing pulls, before the trial of the token --------------------------------------------------
+
+
+def test_of_many_free_visits_as_much_counts_as_of_enough() -> None:
+    found = share_of_free(np.array([0, 1, 4, 5, 100]), 4.0)
+    assert found.tolist() == [1.0, 1.0, 1.0, 0.8, 0.04]
+    assert share_of_free(np.array([3]), 0.5).tolist() == [1 / 6]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_dual_does_not_grow_with_free_visits(problem: Any, monkeypatch: Any, compiled: bool) -> None:
+    """It is the mean of what visits would have added, times as many as count; the mean dual is still known."""
+    if not compiled:
+        monkeypatch.setattr("fedmule.learning.algorithms.relay.kernels_for", lambda *tensors: None)
+    keys = {"step_size": 0.05, "beta": 2.0, "kappa": 0.5, "local_steps": 5}
+    algorithm = problem().build("relay", try_at=0.9, centre=0.0, trust=np.inf, **keys)
+    enough = ENOUGH / (0.5 * 2.0 * 0.05 * 5)  # 16
+    added: dict[int, list[Any]] = {client: [] for client in range(7)}
+    for visit in range(7 * 40):
+        client = visit % 7
+        before = algorithm.token.clone()
+        algorithm.update(Contact(np.array([client]), 1, 0.3))
+        added[client].append(0.5 * 2.0 * (algorithm.models[client] - before))
+        expected = torch.stack(added[client]).sum(dim=0) * min(1.0, enough / len(added[client]))
+        torch.testing.assert_close(algorithm.duals[client], expected, rtol=1e-9, atol=1e-12)
+        if client == 6:  # all have had as many visits
+            torch.testing.assert_close(algorithm.mean_dual(algorithm.token), algorithm.duals.mean(dim=0))
+    assert 2 * enough < 40
+
+
+def test_with_a_pull_everything_counts(problem: Any) -> None:
+    """The same visits under a pull, of which there are as many as one likes."""
+    algorithm = problem().build("relay", centre=0.0, trust=np.inf, local_steps=5)
+    total = torch.zeros_like(algorithm.token)
+    for _ in range(100):
+        before = algorithm.token.clone()
+        algorithm.update(Contact(np.array([2]), 1, 0.3))
+        total += algorithm.kappa * algorithm.beta * (algorithm.models[2] - before)
+    torch.testing.assert_close(algorithm.duals[2], total, rtol=1e-9, atol=1e-12)
