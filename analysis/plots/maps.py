@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 
 from fedmule.analysis.loading import Run, has_positions
@@ -20,20 +20,23 @@ PATHS = tuple(colour for colour in MANY if colour not in (GREEN, ORANGE))  # of 
 
 def draw_terrain(terrain: dict[str, Any], axes: Axes) -> None:
     """Draw surfaces, obstacles and jamming zones of a scenario's terrain table."""
-    for surface in terrain["surfaces"]:
-        slow = surface["speed_factor"] < 1
-        axes.fill(*np.array(surface["polygon"]).T, color="#dfe8d0" if slow else "#ece6d8", zorder=0)
-    for obstacle in terrain["obstacles"]:
-        if not obstacle["stops_movement"]:
-            style: dict[str, Any] = {"facecolor": "none", "edgecolor": "#7a9a55", "hatch": "..", "linewidth": 0.5}
-        elif obstacle["radio_loss_db"] > 0:
-            style = {"facecolor": "#6b6b6b", "edgecolor": "none"}
-        else:
-            style = {"facecolor": "#a8c8e8", "edgecolor": "none"}
-        axes.fill(*np.array(obstacle["polygon"]).T, zorder=1, **style)
-    for zone in terrain.get("jamming_zones", []):
-        corners = np.array(zone["polygon"]).T
-        axes.fill(*corners, facecolor="none", edgecolor=PINK, hatch="xx", linewidth=1.0, alpha=0.6, zorder=1)
+    surfaces, obstacles, zones = terrain["surfaces"], terrain["obstacles"], terrain.get("jamming_zones", [])
+    for slow, colour in ((False, "#ece6d8"), (True, "#dfe8d0")):
+        alike = [surface for surface in surfaces if (surface["speed_factor"] < 1) == slow]
+        _fill(axes, alike, zorder=0, color=colour)
+    walls = [obstacle for obstacle in obstacles if obstacle["stops_movement"]]
+    for heard, colour in ((False, "#6b6b6b"), (True, "#a8c8e8")):
+        alike = [wall for wall in walls if (wall["radio_loss_db"] <= 0) == heard]
+        _fill(axes, alike, zorder=1, facecolor=colour, edgecolor="none")
+    leaves = [obstacle for obstacle in obstacles if not obstacle["stops_movement"]]
+    _fill(axes, leaves, zorder=1, facecolor="none", edgecolor="#7a9a55", hatch="..", linewidth=0.5)
+    _fill(axes, zones, zorder=1, facecolor="none", edgecolor=PINK, hatch="xx", linewidth=1.0, alpha=0.6)
+
+
+def _fill(axes: Axes, parts: list[dict[str, Any]], **style: Any) -> None:
+    """Draw the polygons of some parts of a terrain, all at once: a town has thousands."""
+    if parts:
+        axes.add_collection(PolyCollection([np.array(part["polygon"]) for part in parts], **style))
 
 
 def draw_map(run: Run, axes: Axes | None = None) -> Figure:
