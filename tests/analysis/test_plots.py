@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from fedmule.analysis import Run, Study, load_run
@@ -119,11 +120,17 @@ def test_figures_are_drawn_on_the_given_axes(runs: list[Run]) -> None:
     assert draw_map(runs[0])._repr_png_().startswith(b"\x89PNG")  # a notebook displays it
 
 
+def labelled(axes: Axes, label: str) -> Any:
+    """What is drawn under this name in the legend."""
+    (found,) = [drawn for drawn in axes.collections if drawn.get_label() == label]
+    return found
+
+
 def test_the_map_shows_paths_contacts_and_clients(runs: list[Run]) -> None:
     axes = draw_map(runs[0]).axes[0]
     assert names(axes) == ["paths of clients", "path of the vehicle", "contacts", "clients at the end"]
     assert axes.get_xlim() == (0, 300)
-    contacts = axes.collections[names(axes).index("contacts")].get_offsets()
+    contacts = labelled(axes, "contacts").get_offsets()
     assert np.asarray(contacts) == pytest.approx(runs[0].contacts[["vehicle_x_m", "vehicle_y_m"]].to_numpy())
 
 
@@ -146,7 +153,8 @@ def test_the_graph_at_a_visit_is_the_logged_one(runs: list[Run]) -> None:
     rows = run.graph[run.graph["visit"] == 10]
     edges = rows[rows["a"] != rows["b"]]
     assert f"{len(edges)} links" in names(axes)
-    drawn = np.array(axes.collections[0].get_segments())
+    (lines,) = [drawn for drawn in axes.collections if isinstance(drawn, LineCollection)]
+    drawn = np.array(lines.get_segments())
     track = run.track[run.track["node"] == "client"]
     now = rows["sim_time_s"].iloc[0]
     for (a, b), segment in zip(edges[["a", "b"]].to_numpy(), drawn, strict=True):
