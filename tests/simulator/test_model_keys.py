@@ -66,7 +66,7 @@ def test_check_knows_what_a_model_lacks(capsys: pytest.CaptureFixture[str], sets
 
 @pytest.mark.parametrize("kind", ["fedper", "fedrep", "fedbabu", "feddbe", "{ kind = 'fedala', top_layers = 2 }"])
 def test_check_accepts_what_fits(capsys: pytest.CaptureFixture[str], kind: str) -> None:
-    for model in ("{ kind = 'mlp', hidden = [5] }", "my_models:Net"):  # of one's own nothing is known yet
+    for model in ("{ kind = 'mlp', hidden = [5] }", "my_models:Net"):  # nothing is known of a user's model yet
         sets = [f"learning.algorithm={kind}", f"learning.model={model}"]
         assert main(["check", "smoke", *(part for text in sets for part in ("--set", text))]) == 0
 

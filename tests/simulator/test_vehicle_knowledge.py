@@ -34,7 +34,7 @@ class Rows(NoLog):
 
 
 class Spy(OldestFirst):
-    """Visits as `oldest_first` and compares what it is told with the log so far."""
+    """Visits as `oldest_first` and compares what it knows with the log so far."""
 
     wants_reports = True
     calls: ClassVar[list[Here]] = []
