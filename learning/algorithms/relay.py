@@ -21,9 +21,7 @@ from fedmule.learning.models.protocol import Model, ends_in_bias
 from fedmule.learning.steps import clip, kernels_for
 
 CROWD = 0.75
-ENOUGH = (
-    4.0  # times the free visits after which a dual is as large as it would be at rest under a pull: room for chance
-)
+ENOUGH = 4.0  # times the free visits after which a dual is what it would be at rest under a pull
 NOT_BEFORE = 0.1  # share of the run before which the token is not worth a trial of own labels
 GENTLE = 8  # steps of the usual size: a visit's steps after the opening go no farther, unless their size is given
 
